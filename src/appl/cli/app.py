@@ -1,0 +1,48 @@
+"""The command `appl` and its exit codes: 0 done, 2 a mistake in the input, 130 interrupted."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from appl._version import __version__
+from appl.cli import demo, encoders, presets
+from appl.errors import ApplError
+
+app = typer.Typer(
+    name="appl",
+    help="Label images from a few examples: Adaptive Parametric Prototype Learning.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("encoders")(encoders.encoders)
+app.command("presets")(presets.presets)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"appl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Label images from a few examples: Adaptive Parametric Prototype Learning."""
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line and exit code 2."""
+    try:
+        app()
+    except ApplError as error:
+        print(f"appl: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("appl: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,1 @@
+"""Images on disk: decoding, packing, and one reader a data set."""

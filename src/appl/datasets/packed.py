@@ -1,0 +1,75 @@
+"""Images decoded once into one memory-mapped uint8 array, so that no epoch reads a JPEG again."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from appl.core.files import write_atomically
+from appl.datasets._decode import decode_square
+from appl.datasets.folder import class_folders
+
+
+@dataclass(frozen=True)
+class PackedImages:
+    """All images of a data set at one size, with their classes."""
+
+    pixels: NDArray[np.uint8]  # (n, px, px, 3), memory-mapped
+    class_ids: Tensor  # (n,) int64, index into class_names
+    class_names: tuple[str, ...]
+    digest: str
+
+    def images(self, index: Tensor) -> Tensor:
+        """Return the images (n, 3, px, px) as uint8; their memory is channels_last already."""
+        return torch.from_numpy(self.pixels[index.numpy()]).permute(0, 3, 1, 2)
+
+    def members(self, class_name: str) -> Tensor:
+        """Return the indices of one class, in file order."""
+        return (self.class_ids == self.class_names.index(class_name)).nonzero().flatten()
+
+
+def pack_folder(
+    root: Path,
+    cache: Path,
+    size_px: int,
+    *,
+    margin: float = 1.0,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> PackedImages:
+    """Decode a class-folder tree into `cache`, or open what an earlier call left there."""
+    files = class_folders(root)
+    paths = [path for members in files.values() for path in members]
+    digest = _digest(root, paths, size_px, margin)
+    stem = cache / f"{root.name}-{size_px}px-{digest[:16]}"
+    data, index = stem.with_suffix(".npy"), stem.with_suffix(".json")
+    if not index.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        partial = data.with_suffix(".part.npy")
+        pixels = np.lib.format.open_memmap(
+            partial, mode="w+", dtype=np.uint8, shape=(len(paths), size_px, size_px, 3)
+        )
+        for i, path in enumerate(paths):
+            pixels[i] = decode_square(path, size_px, margin)
+            on_progress(i + 1, len(paths))
+        pixels.flush()
+        partial.replace(data)
+        counts = {name: len(members) for name, members in files.items()}
+        # The index is written last: where it exists, the data beside it is whole.
+        write_atomically(index, json.dumps({"digest": digest, "counts": counts}).encode())
+    counts = json.loads(index.read_text())["counts"]
+    class_ids = torch.repeat_interleave(torch.tensor(list(counts.values())))
+    return PackedImages(np.load(data, mmap_mode="r"), class_ids, tuple(counts), digest)
+
+
+def _digest(root: Path, paths: list[Path], size_px: int, margin: float) -> str:
+    """Identify the files by name and size: reading 60,000 of them to hash would take minutes."""
+    digest = hashlib.sha256(f"{size_px} {margin}".encode())
+    for path in paths:
+        digest.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,97 @@
+"""An encoder f_θ: stages that run one after the other, then average pooling.
+
+One class serves every network, ours and a user's: a network contributes its stages and its
+metadata record. Layout (channels_last), device and autocast live here and nowhere else, so the
+method and the rivals handle plain tensors.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from appl.core.compute import Compute
+from appl.encoders._meta import EncoderMeta
+from appl.errors import TaskError
+
+CACHE_BATCH = 32
+
+
+class Encoder(nn.Module):
+    """Map images (n, 3, h, w) to features (n, width)."""
+
+    pixel_mean: Tensor
+    pixel_std: Tensor
+
+    def __init__(self, stages: list[nn.Module], meta: EncoderMeta) -> None:
+        super().__init__()
+        if len(stages) != len(meta.stages):
+            raise ValueError(f"{meta.name}: {len(stages)} stages, {len(meta.stages)} names")
+        self.stages = nn.ModuleList(stages)
+        self.meta = meta
+        self._autocast_dtype: torch.dtype | None = None
+        self.standardise = False  # also bring every image to mean 0, deviation 1
+        # Constants of the metadata, not weights: they follow the device but not the state dict.
+        self.register_buffer("pixel_mean", torch.tensor(meta.mean).view(1, 3, 1, 1), False)
+        self.register_buffer("pixel_std", torch.tensor(meta.std).view(1, 3, 1, 1), False)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    @property
+    def n_stages(self) -> int:
+        """The number of stages."""
+        return len(self.stages)
+
+    def place(self, compute: Compute) -> "Encoder":
+        """Move to the device of `compute` and take on its precision; return self."""
+        self._autocast_dtype = compute.autocast_dtype
+        return self.to(compute.device)
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """Turn pixels (uint8, or float in 0–1) into the network's input."""
+        if images.dim() != 4 or images.shape[1] != 3:
+            raise TaskError(f"images must be (n, 3, height, width), got {tuple(images.shape)}")
+        if min(images.shape[-2:]) < self.meta.min_px:
+            raise TaskError(
+                f"images of {images.shape[-1]}×{images.shape[-2]} px are too small for "
+                f"{self.meta.name}: {self.meta.min_px} px is the least; enlarge them"
+            )
+        images = images.to(self.pixel_mean.device, non_blocking=True)
+        pixels = images.float() / 255 if images.dtype == torch.uint8 else images.float()
+        pixels = (pixels - self.pixel_mean) / self.pixel_std
+        if self.standardise:
+            deviation = pixels.std((1, 2, 3), keepdim=True) + 1e-5
+            pixels = (pixels - pixels.mean((1, 2, 3), keepdim=True)) / deviation
+        return pixels.contiguous(memory_format=torch.channels_last)
+
+    def run(self, maps: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
+        """Run the stages start … stop − 1 on normalised images or on an earlier stage's map."""
+        with torch.autocast(
+            maps.device.type, dtype=self._autocast_dtype, enabled=self._autocast_dtype is not None
+        ):
+            for stage in self.stages[start:stop]:
+                maps = stage(maps)
+        return maps
+
+    def pool(self, maps: Tensor) -> Tensor:
+        """Average a map over its positions; a vector passes through. Always fp32."""
+        return (maps.mean((2, 3)) if maps.dim() == 4 else maps).float()
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Encode normalised images; see `normalise`."""
+        return self.pool(self.run(pixels))
+
+    @torch.no_grad()
+    def encode(self, images: Tensor, stop: int | None = None) -> Tensor:
+        """Encode images of any kind in small parts, or run them up to stage `stop`, no gradients.
+
+        Small parts stay in the processor's cache: 1.7 times faster than one large batch. Only
+        where batch norms use remembered statistics is the result the same.
+        """
+        runs = [self.run(self.normalise(part), 0, stop) for part in images.split(CACHE_BATCH)]
+        return torch.cat(runs if stop is not None else [self.pool(maps) for maps in runs])
+
+    def stage_outputs(self, pixels: Tensor) -> dict[str, Tensor]:
+        """Return the output of every stage by name; the last is the map before pooling."""
+        outputs = {}
+        for index, name in enumerate(self.meta.stages):
+            pixels = self.run(pixels, index, index + 1)
+            outputs[name] = pixels
+        return outputs

@@ -1,0 +1,1 @@
+"""From a few examples and a pile of images to labels."""

@@ -1,0 +1,1 @@
+"""The paper: prototypes, losses, moving average, and its two algorithms. Tensors only."""

@@ -1,0 +1,218 @@
+"""Algorithm 2: fine-tune the encoder on a target task by self-training, the PCN frozen.
+
+What the text leaves open is a setting (docs/deviations.md).
+"""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from appl.core.distances import class_probs, squared_distances
+from appl.core.episode import Task
+from appl.core.features import centre_and_normalise, pairwise_gap
+from appl.core.propagation import propagate
+from appl.encoders import Encoder
+from appl.method.classifier import PrototypeClassifier
+from appl.method.losses import (
+    cohesion_loss,
+    cross_entropy_loss,
+    select_confident,
+    self_training_loss,
+    separation_loss,
+)
+from appl.method.pcn import PCN
+from appl.method.task_model import TaskModel
+from appl.method.wma import MovingAverage
+from appl.settings.adaptation import AdaptSettings
+
+
+@dataclass(frozen=True)
+class IterationRecord:
+    """What happened in one iteration; the losses are those before its step, unweighted."""
+
+    iteration: int
+    alpha: float
+    loss: float
+    support_loss: float
+    query_loss: float
+    separation_loss: float
+    cohesion_loss: float
+    selected_share: float  # of the queries, above ε
+    n_label_changes: int  # pseudo-labels that differ from the iteration before
+    class_balance: tuple[float, ...]  # share of each class among the pseudo-labels
+    support_accuracy: float  # share of the supports nearest to their own prototype
+    labels: Tensor  # (n_query,) pseudo-labels
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """The answer to a task, the adapted encoder, and how it came about."""
+
+    scores: Tensor  # (n_query, n_way), higher is better
+    prototypes: Tensor  # (n_way, width), of the adapted encoder
+    encoder: Encoder
+    records: tuple[IterationRecord, ...]
+    termination: str  # "finished", or why it stopped early
+    changes: tuple[str, ...]  # kinds of augmentation that the task could bear
+    notes: tuple[str, ...]
+
+    @property
+    def probs(self) -> Tensor:
+        """Class probabilities of the queries (n_query, n_way)."""
+        return torch.softmax(self.scores, 1)
+
+
+def adapt(
+    encoder: Encoder,
+    pcn: PCN,
+    task: Task,
+    settings: AdaptSettings,
+    on_iteration: Callable[[IterationRecord], None] = lambda _record: None,
+) -> Adaptation:
+    """Solve `task`, starting from a copy of `encoder`.
+
+    A loss or gradient that is not finite ends the adaptation with the last good state, and
+    `termination` says so.
+    """
+    model = TaskModel(encoder, task, settings)
+    class_ids = task.class_ids.to(encoder.pixel_mean.device)
+    frozen_pcn = deepcopy(pcn).requires_grad_(False)
+    classifier = PrototypeClassifier(frozen_pcn, class_ids, settings.prototypes)
+    average = MovingAverage(task.n_query, task.n_way, settings.wma)
+    threshold = settings.threshold
+    if settings.threshold_rule == "by_way":
+        threshold = min(threshold * 5 / task.n_way, 1.0)
+    records: list[IterationRecord] = []
+    labels: Tensor | None = None
+    termination = "finished"
+    scale = 1.0
+
+    for iteration in range(1, settings.n_iterations + 1):
+        support, query = model.features()
+        if (iteration - 1) % settings.recluster_every == 0:
+            classifier.group(support)
+        prototypes = classifier.prototypes(support)
+        h = squared_distances(query, prototypes)  # eq. hx
+        if iteration == 1:
+            scale = _distance_scale(h, encoder.meta.width, settings)
+        h = scale * h
+
+        # h̃ (eq. tildehx) and P̃ (eq. pseudo) contain this iteration's h (B13).
+        seen = _pseudo_vectors(model, classifier, (support, query), h, scale, settings)
+        if not bool(seen.isfinite().all()):
+            termination = f"the distances were not finite at iteration {iteration}"
+            break
+        h_average = average.update(seen)
+        pseudo_probs = class_probs(h_average)
+
+        support_distances = squared_distances(support, prototypes)
+        own_distances = support_distances
+        if settings.support_loss == "leave_one_out":
+            own_distances = classifier.left_out_distances(support, support_distances)
+        ce_support = cross_entropy_loss(
+            scale * own_distances, class_ids, settings.support_reduction
+        )
+        ce_query = self_training_loss(
+            h,
+            pseudo_probs,
+            threshold,
+            pseudo_labels=settings.pseudo_labels,
+            reduction=settings.query_reduction,
+        )
+        dis = separation_loss(prototypes, settings.separation_pairs)
+        coh = cohesion_loss(support_distances, class_ids, settings.cohesion_reduction)
+        loss = settings.lambda_dis * dis + settings.lambda_coh * coh  # eq. finetune
+        if settings.use_support_loss:
+            loss = loss + ce_support
+        if settings.use_query_loss and iteration >= settings.query_loss_from:
+            loss = loss + ce_query
+
+        if not bool(loss.isfinite()):
+            termination = f"the loss was not finite at iteration {iteration}"
+            break
+        if not model.step(loss):
+            termination = f"a gradient was not finite at iteration {iteration}"
+            break
+        before, labels = labels, h_average.detach().argmin(1)
+        balance = torch.bincount(labels, minlength=task.n_way) / task.n_query
+        records.append(
+            IterationRecord(
+                iteration=iteration,
+                alpha=float(average.alpha(iteration)) if settings.wma.use else 1.0,
+                loss=loss.item(),
+                support_loss=ce_support.item(),
+                query_loss=ce_query.item(),
+                separation_loss=dis.item(),
+                cohesion_loss=coh.item(),
+                selected_share=select_confident(pseudo_probs, threshold).float().mean().item(),
+                n_label_changes=0 if before is None else int((labels != before).sum()),
+                class_balance=tuple(balance.tolist()),
+                support_accuracy=(own_distances.argmin(1) == class_ids).float().mean().item(),
+                labels=labels.cpu(),
+            )
+        )
+        on_iteration(records[-1])
+
+    if termination != "finished":
+        model.roll_back()
+    model.predict_mode()
+    support, query = model.clean_features()
+    if not bool(support.isfinite().all() and query.isfinite().all()):
+        termination = f"the features were not finite after iteration {len(records)}"
+        model.roll_back()
+        support, query = model.clean_features()
+    classifier.group(support)
+    prototypes = classifier.prototypes(support)
+    h = squared_distances(query, prototypes)
+    if not records:
+        scale = _distance_scale(h, encoder.meta.width, settings)
+    scores = -scale * h
+    if settings.predict_from == "average" and records:
+        scores = -average.average().to(scores)
+    elif settings.predict_from == "propagation":
+        scores = -_propagated(support, query, class_ids)
+    return Adaptation(
+        scores=scores,
+        prototypes=prototypes,
+        encoder=model.encoder,
+        records=tuple(records),
+        termination=termination,
+        changes=tuple(model.changes),
+        notes=tuple(model.notes),
+    )
+
+
+def _pseudo_vectors(
+    model: TaskModel,
+    classifier: PrototypeClassifier,
+    features: tuple[Tensor, Tensor],
+    h: Tensor,
+    scale: float,
+    settings: AdaptSettings,
+) -> Tensor:
+    """Return what the moving average takes in (n_query, n_way): smaller is nearer (B2, B22)."""
+    if settings.views.wma_on == "clean" and model.has_views:
+        features = model.clean_features()
+        h = scale * classifier.distances(*features)
+    if settings.pseudo_from == "propagation":
+        h = _propagated(*features, classifier.class_ids)
+    return h.detach() if settings.detach_pseudo_labels else h
+
+
+def _propagated(support: Tensor, query: Tensor, class_ids: Tensor) -> Tensor:
+    """Return −log P of label propagation, so that softmax(−h) gives P back."""
+    support, query = centre_and_normalise(support, query)
+    probs = propagate(support, class_ids, query, int(class_ids.max()) + 1)
+    return -probs.clamp(min=1e-6).log()
+
+
+def _distance_scale(distances: Tensor, width: int, settings: AdaptSettings) -> float:
+    """Return the factor on all distances (A19); raw ones of wide features saturate any softmax."""
+    if settings.distance_scale == "width":
+        return 1 / width
+    if settings.distance_scale == "task":
+        return settings.gap / max(float(pairwise_gap(distances.detach())), 1e-12)
+    return 1.0

@@ -1,0 +1,169 @@
+"""The encoder while it is adapted to one task: what is frozen, cached, learnt and rolled back.
+
+With the first stages frozen, their activations for every view are computed once, and an iteration
+pays for the late stages only. Whole-batch statistics need the whole batch in one pass; with fixed
+statistics the batch may be cut into micro-batches, which gives the same gradient exactly.
+"""
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from appl.core.episode import Task
+from appl.core.seeds import generator_for
+from appl.encoders import Encoder
+from appl.errors import SettingsError
+from appl.method.batch_norm import take_task_statistics, use_batch_statistics
+from appl.method.views import ViewCache, bearable_changes
+from appl.settings.adaptation import AdaptSettings
+
+
+class TaskModel:
+    """A copy of an encoder on its way to fit one task (B14: the original stays as it was)."""
+
+    def __init__(self, encoder: Encoder, task: Task, settings: AdaptSettings) -> None:
+        self.encoder = deepcopy(encoder)
+        self.settings = settings
+        self.notes: list[str] = []
+        self.frozen_stages = _frozen_stages(encoder, settings)
+        self.parameters = _trainable(self.encoder, self.frozen_stages, settings.adapts)
+        self.optimiser = _optimiser(self.parameters, settings)
+        self._sizes = [task.n_support, task.n_query]
+        batch_norm = settings.batch_norm
+        if batch_norm == "advised":
+            batch_norm = encoder.meta.advised_batch_norm
+        self._apart = batch_norm == "separate"
+        self._whole_batch = batch_norm in ("joint", "separate")
+        self._micro_batch = settings.micro_batch
+        if self._whole_batch and self._micro_batch:
+            self._micro_batch = 0
+            self.notes.append(
+                f"micro_batch was not used: batch_norm = {batch_norm!r} needs all images "
+                "in one pass; use 'task' or 'running' to save memory"
+            )
+
+        images = task.images().to(encoder.pixel_mean.device)
+        if settings.standardise_images:
+            # As released: each image to mean 0 and deviation 1, after the source's normalisation.
+            self.encoder.standardise = True
+        self._generator = generator_for("views", settings.seed)
+        use_batch_statistics(self.encoder, 0, False)
+        # A cached prefix cannot follow each batch, so it takes the task's statistics once.
+        if batch_norm == "task" or (self._whole_batch and self.frozen_stages):
+            take_task_statistics(self.encoder, images)
+        self.changes: list[str] = []
+        n_views = settings.views.n_views if settings.n_iterations else 1
+        if n_views > 1:
+            support = images[: task.n_support]
+            self.changes = bearable_changes(self.encoder, support, task.class_ids.to(images.device))
+        self._cache = ViewCache.fill(
+            images,
+            lambda view: self.encoder.encode(view, self.frozen_stages),
+            n_views=n_views,
+            kinds=self.changes,
+            generator=self._generator,
+        )
+        use_batch_statistics(self.encoder, self.frozen_stages, self._whole_batch)
+        self._last_good = self._state()
+        self._pending: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def has_views(self) -> bool:
+        """Whether an iteration sees other images than the clean ones."""
+        return len(self._cache.maps) > 1
+
+    def features(self) -> tuple[Tensor, Tensor]:
+        """Encode one view of every image; return support and query features, with gradients."""
+        maps = self._cache.draw(self._generator)
+        if self._micro_batch:
+            # Gradients stop at the features here; `step` carries them on, part by part.
+            with torch.no_grad():
+                features = torch.cat([self._late(part) for part in maps.split(self._micro_batch)])
+            features.requires_grad_()
+            self._pending = (maps, features)
+        else:
+            features = self._late(maps)
+        support, query = features.split(self._sizes)
+        return support, query
+
+    @torch.no_grad()
+    def clean_features(self) -> tuple[Tensor, Tensor]:
+        """Encode the clean images, without gradients."""
+        parts = self._cache.clean.split(self._micro_batch or len(self._cache.clean))
+        support, query = torch.cat([self._late(part) for part in parts]).split(self._sizes)
+        return support, query
+
+    def step(self, loss: Tensor) -> bool:
+        """Take one step down the loss; without one, return False, if a gradient is not finite."""
+        self._last_good = self._state()
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        if self._pending is not None:
+            maps, features = self._pending
+            assert features.grad is not None
+            for part, gradient in zip(
+                maps.split(self._micro_batch), features.grad.split(self._micro_batch), strict=True
+            ):
+                self._late(part).backward(gradient)
+        if not all(bool(p.grad.isfinite().all()) for p in self.parameters if p.grad is not None):
+            return False
+        self.optimiser.step()
+        return True
+
+    def roll_back(self) -> None:
+        """Return to the state before the last step."""
+        self.encoder.load_state_dict(self._last_good)
+
+    def predict_mode(self) -> None:
+        """Switch to the statistics that predictions are made with (B11)."""
+        if self.settings.predict_batch_norm == "running":
+            use_batch_statistics(self.encoder, 0, False)
+
+    def _late(self, maps: Tensor) -> Tensor:
+        if self._apart and len(maps) == sum(self._sizes):
+            runs = [self.encoder.run(part, self.frozen_stages) for part in maps.split(self._sizes)]
+            return self.encoder.pool(torch.cat(runs))
+        return self.encoder.pool(self.encoder.run(maps, self.frozen_stages))
+
+    def _state(self) -> dict[str, Tensor]:
+        return {name: value.clone() for name, value in self.encoder.state_dict().items()}
+
+
+def _frozen_stages(encoder: Encoder, settings: AdaptSettings) -> int:
+    if settings.frozen_stages < 0:
+        return encoder.meta.advised_frozen_stages
+    if settings.frozen_stages > encoder.meta.max_frozen_stages:
+        raise SettingsError(
+            f"frozen_stages = {settings.frozen_stages}: {encoder.meta.name} can freeze "
+            f"{encoder.meta.max_frozen_stages} of its {encoder.n_stages} stages at most"
+        )
+    return settings.frozen_stages
+
+
+def _trainable(encoder: Encoder, frozen_stages: int, adapts: str) -> list[nn.Parameter]:
+    """Mark what learns (B9) and return it."""
+    if adapts == "advised":
+        adapts = encoder.meta.advised_adapts
+    encoder.requires_grad_(False)
+    chosen = []
+    for stage in encoder.stages[frozen_stages:]:
+        for module in stage.modules():
+            is_norm = isinstance(module, nn.BatchNorm2d)
+            if adapts == "all" or is_norm == (adapts == "batch_norm"):
+                chosen += list(module.parameters(recurse=False))
+    for parameter in chosen:
+        parameter.requires_grad_()
+    if not chosen:
+        raise SettingsError(
+            f"adapts = {adapts!r}: {encoder.meta.name} has nothing of that kind after "
+            f"{frozen_stages} frozen stages; use 'all'"
+        )
+    return chosen
+
+
+def _optimiser(parameters: list[nn.Parameter], settings: AdaptSettings) -> torch.optim.Optimizer:
+    if settings.optimiser == "adam":
+        return torch.optim.Adam(parameters, lr=settings.learning_rate)
+    momentum = 0.9 if settings.optimiser == "momentum" else 0.0
+    return torch.optim.SGD(parameters, lr=settings.learning_rate, momentum=momentum)

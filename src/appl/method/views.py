@@ -1,0 +1,114 @@
+"""Augmented views of a task's images, and which kinds of change the task can bear.
+
+A mirrored leaf is still that leaf; a mirrored 2 is no 2. So the task is asked: a kind of change
+is used if changed support images keep their lead over the other classes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from appl.core.distances import (
+    class_means,
+    left_out_means,
+    squared_distances,
+    with_own_distance,
+)
+from appl.core.images import central_crop, colour_jitter, random_resized_crop, turn
+from appl.encoders import Encoder
+
+# What is done to test a kind of change: its plain, strong form.
+PROBES: dict[str, Callable[[Tensor], Tensor]] = {
+    "mirror": lambda images: images.flip(3),
+    "upside_down": lambda images: images.flip(2),
+    "quarter_turn": lambda images: images.rot90(1, (2, 3)),
+    "tight_crop": lambda images: central_crop(images, TIGHT_CROP_AREA),
+}
+BEARABLE_SHARE = 0.05  # of the lead: a smaller loss is borne even where it is significant
+TIGHT_CROP_AREA = 0.6  # share of the area that the closest crop keeps
+LOOSE_CROP_AREA = 0.85  # the same where objects fill the image, as letters do
+COLOUR_STRENGTH = 0.3
+
+
+@torch.no_grad()
+def bearable_changes(encoder: Encoder, support: Tensor, class_ids: Tensor) -> list[str]:
+    """Name the changes after which support images are still as much of their class as before.
+
+    Each image, changed and unchanged, is measured against class means that it is not part of; its
+    lead is how much nearer its own class is than the next. A change is refused when the mean lead
+    falls by more than its standard error and by more than a share of its usual size.
+    """
+    clean = encoder.encode(support)
+    before = _lead(clean, clean, class_ids)
+    kinds = []
+    for name, change in PROBES.items():
+        if name == "quarter_turn" and support.shape[-1] != support.shape[-2]:
+            continue
+        loss = before - _lead(encoder.encode(change(support)), clean, class_ids)
+        clear = loss.mean() > loss.std() / len(loss) ** 0.5
+        large = loss.mean() > BEARABLE_SHARE * before.abs().mean()
+        if not (clear and large):
+            kinds.append(name)
+    return kinds
+
+
+def change_images(images: Tensor, kinds: list[str], generator: Generator) -> Tensor:
+    """Draw one augmented view of each image: some crop and colour always, the rest if bearable."""
+    area = TIGHT_CROP_AREA if "tight_crop" in kinds else LOOSE_CROP_AREA
+    views = random_resized_crop(
+        images, images.shape[-1], generator, scale=(area, 1.0), mirror="mirror" in kinds
+    )
+    if "upside_down" in kinds:
+        upset = torch.rand(len(views), generator=generator) < 0.5
+        views[upset] = views[upset].flip(2)
+    if "quarter_turn" in kinds:
+        views = turn(views, torch.randint(4, (len(views),), generator=generator))
+    return colour_jitter(views, COLOUR_STRENGTH, generator)
+
+
+@dataclass
+class ViewCache:
+    """Activations of the frozen prefix for every view of every image; view 0 is the clean one."""
+
+    maps: list[Tensor]  # one (n_images, …) a view
+
+    @classmethod
+    def fill(
+        cls,
+        images: Tensor,
+        prefix: Callable[[Tensor], Tensor],
+        *,
+        n_views: int,
+        kinds: list[str],
+        generator: Generator,
+    ) -> "ViewCache":
+        """Draw the views of float images in 0–1 and run `prefix` on each, once."""
+        changed = (change_images(images, kinds, generator) for _ in range(n_views - 1))
+        return cls([prefix(images), *(prefix(view) for view in changed)])
+
+    @property
+    def clean(self) -> Tensor:
+        """The activations of the unchanged images."""
+        return self.maps[0]
+
+    def draw(self, generator: Generator) -> Tensor:
+        """Pick one changed view of each image; the clean one where there is no other."""
+        if len(self.maps) == 1:
+            return self.clean
+        choice = torch.randint(1, len(self.maps), (len(self.clean),), generator=generator)
+        maps = torch.empty_like(self.clean)
+        for view in range(1, len(self.maps)):
+            maps[choice == view] = self.maps[view][choice == view]
+        return maps
+
+
+def _lead(features: Tensor, clean: Tensor, class_ids: Tensor) -> Tensor:
+    """Return by how much each feature is nearer to its class, its own image left out (n,)."""
+    means = class_means(clean, class_ids, int(class_ids.max()) + 1)
+    distances = squared_distances(features, means)
+    own = left_out_means(clean, class_ids)
+    distances = with_own_distance(distances, features, own, class_ids)
+    others = distances.scatter(1, class_ids[:, None], torch.inf).amin(1)
+    return others - distances.gather(1, class_ids[:, None]).squeeze(1)

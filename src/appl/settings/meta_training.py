@@ -1,0 +1,102 @@
+"""Settings of Algorithm 1, the meta-training on the source.
+
+Defaults are the paper's text. A-numbers name the ambiguities listed in docs/deviations.md.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from appl.settings._checks import check_ranges, setting
+from appl.settings.presets import find_preset
+from appl.settings.prototypes import PrototypeSettings
+
+
+@dataclass(frozen=True)
+class MetaTrainSettings:
+    """Algorithm 1: inner steps on the encoder with L_CE(S), an outer step on the PCN."""
+
+    n_way: int = setting(5, "classes a task", 2)
+    n_shot: int = setting(5, "supports a class (A18: always 5)", 1)
+    n_query: int = setting(15, "queries a class", 1)
+    n_epochs: int = setting(400, "A16", 0)
+    n_tasks: int = setting(100, "A16: tasks an epoch", 1)
+    inner_steps: int = setting(1, "A7: maxiniters", 0)
+    inner_rate: float = setting(1e-6, "A7: γ1", 0)
+    inner_optimiser: Literal["gradient", "adam"] = setting("gradient", "A8")
+    encoder_between_tasks: Literal["kept", "reset_task", "reset_epoch"] = setting(
+        "kept", "A6: what becomes of θ after the inner steps"
+    )
+    derivative: Literal["first", "second"] = setting(
+        "first", "A11: second follows φ through the inner steps; plain gradient inside only"
+    )
+    trains: Literal["pcn", "encoder", "both"] = setting("pcn", "A5: what the outer step updates")
+    outer_rate: float = setting(1e-6, "A7: γ2, Adam", 0)
+    encoder_rate: float = setting(1e-6, "rate of θ where the outer step updates it", 0)
+    weight_decay: float = setting(1e-2, "A9", 0)
+    decay_form: Literal["adam", "adamw", "initial"] = setting(
+        "adam", "A9: L2 inside Adam; decoupled; or decoupled towards the initial weights"
+    )
+    batch_norm: Literal["joint", "separate", "running"] = setting("joint", "A12")
+    outer_prototypes: Literal["recomputed", "before"] = setting(
+        "recomputed", "A13: prototypes of the outer loss after, or before, the inner steps"
+    )
+    support_loss: Literal["as_is", "leave_one_out"] = setting("as_is", "A14")
+    ce_reduction: Literal["sum", "mean"] = setting("sum", "A1: of L_CE(Q) and L_CE(S)")
+    cohesion_reduction: Literal["sum", "mean"] = setting("sum", "A2")
+    separation_pairs: Literal["unordered", "ordered"] = setting("unordered", "A3")
+    lambda_dis: float = setting(0.1, "weight of L_dis", 0)
+    lambda_coh: float = setting(1e-3, "weight of L_coh", 0)
+    distance_scale: Literal["raw", "width"] = setting("raw", "A19")
+    pcn_initialisation: Literal["mean", "random"] = setting("random", "A21")
+    model_selection: Literal["last", "best"] = setting("last", "A22: by validation episodes")
+    augment: bool = setting(True, "A17: the benchmark's crops, colours and mirrors")
+    image_px: int = setting(224, "A23", 32)
+    seed: int = setting(0, "of tasks and initial weights", 0)
+    prototypes: PrototypeSettings = field(default_factory=PrototypeSettings)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    @classmethod
+    def preset(cls, name: str) -> "MetaTrainSettings":
+        """Return a preset by name: paper, released or robust."""
+        return find_preset(META_TRAIN_PRESETS, name)
+
+
+META_TRAIN_PRESETS = {
+    "paper": MetaTrainSettings(),
+    # One of its two hand-alternated phases: φ learns on the query loss, θ frozen in eval mode.
+    # The other is trains="encoder", batch_norm="joint", encoder_rate=1e-4, weight_decay=0.
+    "released": MetaTrainSettings(
+        n_epochs=1000,
+        inner_steps=0,
+        weight_decay=1e-4,
+        batch_norm="running",
+        ce_reduction="mean",
+        separation_pairs="ordered",
+        lambda_dis=1.0,
+        image_px=48,
+        prototypes=PrototypeSettings(few_shots="repeat"),
+    ),
+    "robust": MetaTrainSettings(
+        n_epochs=40,
+        inner_rate=1e-3,
+        encoder_between_tasks="reset_task",
+        outer_rate=1e-4,
+        decay_form="initial",
+        batch_norm="running",
+        support_loss="leave_one_out",
+        ce_reduction="mean",
+        cohesion_reduction="mean",
+        distance_scale="width",
+        pcn_initialisation="mean",
+        model_selection="best",
+        image_px=84,
+        prototypes=PrototypeSettings(
+            order="symmetric",
+            few_shots="class_mean",
+            cluster_start="plus_plus",
+            cluster_share="size",
+        ),
+    ),
+}

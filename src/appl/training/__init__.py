@@ -1,0 +1,1 @@
+"""Training on the source: one loop a kind of training, checkpoints, progress."""

@@ -1,0 +1,98 @@
+"""What every registered encoder must do."""
+
+import pytest
+import torch
+
+from appl.core.compute import Compute
+from appl.encoders import ENCODERS
+from appl.errors import TaskError
+
+
+@pytest.fixture(scope="module", params=ENCODERS.names())
+def encoder(request):
+    return ENCODERS.get(request.param)().eval()
+
+
+@pytest.fixture(scope="module")
+def images():
+    return torch.rand(3, 3, 40, 40, generator=torch.Generator().manual_seed(0))
+
+
+def test_name_is_the_file_name(encoder):
+    assert ENCODERS.get(encoder.meta.name).__module__ == f"appl.encoders.{encoder.meta.name}"
+
+
+def test_features_have_the_recorded_width_and_sign(encoder, images):
+    features = encoder.encode(images)
+    assert features.shape == (3, encoder.meta.width)
+    assert features.dtype == torch.float32
+    assert features.isfinite().all() and features.std() > 0
+    assert (features >= 0).all() == encoder.meta.non_negative
+
+
+def test_an_image_is_encoded_alike_alone_and_in_a_batch(encoder, images):
+    torch.testing.assert_close(
+        encoder.encode(images[1:2]), encoder.encode(images)[1:2], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_cutting_at_any_stage_gives_the_same_features(encoder, images):
+    whole = encoder.encode(images)
+    for stop in range(encoder.n_stages):
+        maps = encoder.encode(images, stop)
+        with torch.no_grad():
+            late = encoder.pool(encoder.run(maps, stop))
+        torch.testing.assert_close(late, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_stage_outputs_end_in_the_map_before_pooling(encoder, images):
+    with torch.no_grad():
+        outputs = encoder.stage_outputs(encoder.normalise(images))
+    assert tuple(outputs) == encoder.meta.stages
+    torch.testing.assert_close(encoder.pool(outputs[encoder.meta.stages[-1]]), encoder.encode(images))
+
+
+def test_uint8_and_float_pixels_are_the_same_image(encoder, images):
+    whole = (images * 255).round().to(torch.uint8)
+    torch.testing.assert_close(encoder.encode(whole), encoder.encode(whole.float() / 255))
+
+
+def test_weights_and_maps_are_channels_last(encoder, images):
+    layout = torch.channels_last
+    weights = [p for p in encoder.parameters() if p.dim() == 4 and min(p.shape[1:3]) > 1]
+    assert weights and all(p.is_contiguous(memory_format=layout) for p in weights)
+    assert encoder.encode(images, 2).is_contiguous(memory_format=layout)
+
+
+def test_state_dict_round_trip(encoder, images):
+    fresh = type(encoder)(list(encoder.stages), encoder.meta)
+    assert "pixel_mean" not in encoder.state_dict()
+    fresh.load_state_dict(encoder.state_dict())
+    assert torch.equal(fresh.eval().encode(images), encoder.encode(images))
+
+
+def test_bf16_is_near_fp32_and_features_stay_fp32(encoder, images):
+    exact = encoder.encode(images)
+    try:
+        encoder.place(Compute(torch.device("cpu"), torch.bfloat16))
+        rounded = encoder.encode(images)
+    finally:
+        encoder.place(Compute(torch.device("cpu"), None))
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(rounded, exact)
+    assert (rounded - exact).norm() / exact.norm() < 0.1
+
+
+def test_bad_images_are_named(encoder):
+    with pytest.raises(TaskError, match="too small"):
+        encoder.normalise(torch.rand(1, 3, 16, 16))
+    with pytest.raises(TaskError, match=r"\(n, 3, height, width\)"):
+        encoder.normalise(torch.rand(1, 1, 64, 64))
+
+
+def test_the_record_says_where_the_weights_come_from(encoder):
+    weights = encoder.meta.weights
+    if weights is None:
+        assert encoder.meta.source == "untrained"
+    else:
+        assert weights.name and weights.version and weights.licence and len(weights.sha256) == 64
