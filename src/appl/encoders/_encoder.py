@@ -71,8 +71,9 @@ class Encoder(nn.Module):
         return maps
 
     def pool(self, maps: Tensor) -> Tensor:
-        """Average a map over its positions; a vector passes through. Always fp32."""
-        return (maps.mean((2, 3)) if maps.dim() == 4 else maps).float()
+        """Average a map over its positions; a vector passes through. Never less than fp32."""
+        maps = maps.to(torch.promote_types(maps.dtype, torch.float32))
+        return maps.mean((2, 3)) if maps.dim() == 4 else maps
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Encode normalised images; see `normalise`."""

@@ -87,9 +87,11 @@ def leave_one_out(slots: Slots, class_ids: Tensor) -> Slots:
 
 
 def _canonical_order(members: Tensor) -> Tensor:
-    """Sort by distance to the class mean, so that the order of files has no say."""
-    distances = (members - members.mean(0)).double().square().sum(1)
-    return torch.sort(distances, stable=True).indices
+    """Sort by length, so that the order of files has no say.
+
+    Not by distance to the class mean: two supports always tie there.
+    """
+    return torch.sort(members.double().square().sum(1), stable=True).indices
 
 
 def _padded_rows(n_shot: int, class_id: int, settings: PrototypeSettings) -> Tensor:
@@ -116,10 +118,8 @@ def _cluster_rows(members: Tensor, settings: PrototypeSettings) -> Tensor:
     )
     rows = torch.nn.functional.one_hot(assignment, settings.n_slots).mT.to(members)
     if settings.order == "canonical":
-        # Largest cluster first; among equals the nearest to the class mean.
+        # Largest cluster first; among equals the shortest centroid.
         centroids = rows @ members / rows.sum(1, keepdim=True)
-        distance = (centroids - members.mean(0)).square().sum(1)
-        by_distance = torch.sort(distance, stable=True).indices
-        by_size = torch.sort(rows.sum(1)[by_distance], stable=True, descending=True).indices
-        rows = rows[by_distance[by_size]]
+        rows = rows[_canonical_order(centroids)]
+        rows = rows[torch.sort(rows.sum(1), stable=True, descending=True).indices]
     return rows / rows.sum(1, keepdim=True)

@@ -15,7 +15,7 @@ from appl.core.seeds import generator_for
 from appl.encoders import Encoder
 from appl.errors import SettingsError
 from appl.method.batch_norm import take_task_statistics, use_batch_statistics
-from appl.method.views import ViewCache, bearable_changes
+from appl.method.views import PROBES, ViewCache, bearable_changes
 from appl.settings.adaptation import AdaptSettings
 
 
@@ -56,7 +56,11 @@ class TaskModel:
         n_views = settings.views.n_views if settings.n_iterations else 1
         if n_views > 1:
             support = images[: task.n_support]
-            self.changes = bearable_changes(self.encoder, support, task.class_ids.to(images.device))
+            self.changes = list(PROBES)
+            if settings.views.kinds == "from_task":
+                self.changes = bearable_changes(
+                    self.encoder, support, task.class_ids.to(images.device)
+                )
         self._cache = ViewCache.fill(
             images,
             lambda view: self.encoder.encode(view, self.frozen_stages),

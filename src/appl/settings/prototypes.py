@@ -19,7 +19,7 @@ class PrototypeSettings:
     n_slots: int = setting(5, "K', the number of vectors that the PCN takes", 1)
     order: Literal["as_given", "canonical", "symmetric"] = setting(
         "as_given",
-        "A20, B18: slots in file order; sorted by distance to the class mean; or averaged over "
+        "A20, B18: slots in file order; sorted by length (clusters by size first); or averaged over "
         "all orders, which no shuffling of files can change",
     )
     few_shots: Literal["error", "repeat", "class_mean"] = setting(

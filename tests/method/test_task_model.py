@@ -1,0 +1,127 @@
+import pytest
+import torch
+from torch import nn
+
+from appl.errors import SettingsError
+from appl.method.adaptation import adapt
+from appl.method.batch_norm import take_task_statistics
+from appl.method.pcn import PCN
+from appl.method.task_model import TaskModel
+from appl.method.views import PROBES
+from appl.settings.files import with_changes
+from tests.conftest import WIDTH, make_episode, make_small_encoder
+from tests.method.test_adaptation import preset
+
+
+@pytest.mark.parametrize("batch_norm", ["running", "task"])
+@pytest.mark.parametrize("micro_batch", [1, 4, 100])
+def test_micro_batches_give_the_same_gradient(small_encoder, batch_norm, micro_batch):
+    task = make_episode().task
+    whole = preset(batch_norm=batch_norm)
+    parts = with_changes(whole, micro_batch=micro_batch)
+    first, second = (adapt(small_encoder, PCN(WIDTH), task, s) for s in (whole, parts))
+    torch.testing.assert_close(first.scores, second.scores, rtol=1e-3, atol=1e-4)
+    assert second.notes == ()
+
+
+@pytest.mark.parametrize("batch_norm", ["joint", "separate"])
+def test_micro_batches_are_declined_in_words_where_statistics_need_the_whole(
+    small_encoder, batch_norm
+):
+    task = make_episode().task
+    whole = adapt(small_encoder, PCN(WIDTH), task, preset(batch_norm=batch_norm))
+    result = adapt(small_encoder, PCN(WIDTH), task, preset(batch_norm=batch_norm, micro_batch=4))
+    assert "micro_batch was not used" in result.notes[0]
+    assert torch.equal(result.scores, whole.scores)
+
+
+def test_the_four_kinds_of_statistics_differ(small_encoder):
+    task = make_episode(noise=0.4).task
+    scores = [
+        adapt(small_encoder, PCN(WIDTH), task, preset(batch_norm=kind)).scores
+        for kind in ("joint", "separate", "running", "task")
+    ]
+    for i in range(4):
+        for j in range(i):
+            assert not torch.allclose(scores[i], scores[j], rtol=1e-4)
+
+
+def test_task_statistics_are_those_of_one_joint_batch(small_encoder):
+    images = make_episode(noise=0.4).task.images()
+    with torch.no_grad():
+        maps = small_encoder.stages[0][0](small_encoder.normalise(images))
+    take_task_statistics(small_encoder, images)
+    norm = small_encoder.stages[0][1]
+    torch.testing.assert_close(norm.running_mean, maps.mean((0, 2, 3)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(norm.running_var, maps.var((0, 2, 3)), rtol=1e-4, atol=1e-5)
+    assert norm.momentum == 0.1 and not norm.training
+
+
+def test_a_frozen_prefix_does_not_change_and_is_run_once_for_each_view(small_encoder, monkeypatch):
+    runs = []
+    real = type(small_encoder).run
+
+    def counted(self, maps, start=0, stop=None):
+        if start == 0 and stop == 1:
+            runs.append(len(maps))
+        return real(self, maps, start, stop)
+
+    monkeypatch.setattr(type(small_encoder), "run", counted)
+    chosen = preset("robust", frozen_stages=1, n_iterations=5, batch_norm="running")
+    task = make_episode().task
+    result = adapt(small_encoder, PCN(WIDTH), task, chosen)
+    assert sum(runs) == 4 * (task.n_support + task.n_query)
+    before, after = small_encoder.state_dict(), result.encoder.state_dict()
+    assert all(torch.equal(before[n], after[n]) for n in before if n.startswith("stages.0"))
+    assert not torch.equal(before["stages.1.0.weight"], after["stages.1.0.weight"])
+
+
+def test_a_cached_prefix_gives_the_features_of_an_uncached_one(small_encoder):
+    task = make_episode().task
+    chosen = preset("paper", frozen_stages=0, batch_norm="running")
+    whole = TaskModel(small_encoder, task, chosen).features()
+    cached = TaskModel(small_encoder, task, with_changes(chosen, frozen_stages=1)).features()
+    for one, other in zip(whole, cached, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_task_is_asked_for_its_views_unless_all_are_wanted(small_encoder):
+    task = make_episode(noise=0.0).task
+    asked = TaskModel(small_encoder, task, preset("robust"))
+    told = TaskModel(small_encoder, task, preset("robust", views={"kinds": "all"}))
+    assert told.changes == list(PROBES)
+    assert asked.changes != told.changes
+    assert TaskModel(small_encoder, task, preset("paper")).changes == []
+
+
+@pytest.mark.parametrize(
+    ("adapts", "kinds"),
+    [("all", {nn.Conv2d, nn.BatchNorm2d}), ("weights", {nn.Conv2d}), ("batch_norm", {nn.BatchNorm2d})],
+)
+def test_what_learns_is_what_was_asked_for(small_encoder, adapts, kinds):
+    result = adapt(small_encoder, PCN(WIDTH), make_episode().task, preset(adapts=adapts))
+    changed = set()
+    for old, new in zip(small_encoder.modules(), result.encoder.modules(), strict=True):
+        pairs = zip(old.parameters(recurse=False), new.parameters(recurse=False), strict=True)
+        if any(not torch.equal(a, b) for a, b in pairs):
+            changed.add(type(old))
+    assert changed == kinds
+
+
+def test_freezing_too_much_or_learning_nothing_is_an_error():
+    encoder, task = make_small_encoder(), make_episode().task
+    with pytest.raises(SettingsError, match="small can freeze 1 of its 2 stages"):
+        TaskModel(encoder, task, preset(frozen_stages=2))
+    plain = make_small_encoder()
+    plain.stages[1] = nn.Conv2d(4, WIDTH, 3)
+    with pytest.raises(SettingsError, match="nothing of that kind after 1 frozen"):
+        TaskModel(plain, task, preset(frozen_stages=1, adapts="batch_norm"))
+
+
+def test_released_images_are_standardised_one_by_one(small_encoder):
+    task = make_episode().task
+    model = TaskModel(small_encoder, task, preset("released"))
+    pixels = model.encoder.normalise(task.support)
+    torch.testing.assert_close(pixels.mean((1, 2, 3)), torch.zeros(15), atol=1e-5, rtol=0)
+    torch.testing.assert_close(pixels.std((1, 2, 3)), torch.ones(15), atol=1e-3, rtol=0)
+    assert not small_encoder.standardise
