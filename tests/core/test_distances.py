@@ -31,11 +31,13 @@ def test_squared_distances_equal_torch_cdist_and_are_never_negative():
 @pytest.mark.golden
 def test_class_probs_by_hand():
     probs = class_probs(squared_distances(QUERIES, PROTOTYPES))
-    expected = torch.tensor([
-        [0.49999999, 2.07e-8, 0.49999999],
-        [4.14e-8, 0.99987656, 0.00012339],
-        [0.01797012, 0.00089468, 0.98113520],
-    ])
+    expected = torch.tensor(
+        [
+            [0.49999999, 2.07e-8, 0.49999999],
+            [4.14e-8, 0.99987656, 0.00012339],
+            [0.01797012, 0.00089468, 0.98113520],
+        ]
+    )
     torch.testing.assert_close(probs, expected, rtol=2e-3, atol=1e-7)
 
 
@@ -45,7 +47,8 @@ def test_class_means_equal_scikit_learns_nearest_centroid():
     class_ids = torch.tensor([0] * 3 + [1] * 7 + [2] * 1 + [3] * 12)
     centroid = NearestCentroid().fit(features.numpy(), class_ids.numpy())
     means = class_means(features, class_ids, 4)
-    torch.testing.assert_close(means, torch.tensor(centroid.centroids_).float(), rtol=1e-5, atol=1e-6)
+    expected = torch.tensor(centroid.centroids_).float()
+    torch.testing.assert_close(means, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_left_out_means_by_a_loop():

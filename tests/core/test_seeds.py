@@ -7,7 +7,13 @@ from appl.core.seeds import generator_for, seed_of
 
 
 def test_a_seed_depends_on_every_part_and_their_borders():
-    seeds = {seed_of("a", 1), seed_of("a", 2), seed_of("b", 1), seed_of("a1"), seed_of("a", "1", "")}
+    seeds = {
+        seed_of("a", 1),
+        seed_of("a", 2),
+        seed_of("b", 1),
+        seed_of("a1"),
+        seed_of("a", "1", ""),
+    }
     assert len(seeds) == 5
 
 

@@ -49,7 +49,9 @@ def test_stage_outputs_end_in_the_map_before_pooling(encoder, images):
     with torch.no_grad():
         outputs = encoder.stage_outputs(encoder.normalise(images))
     assert tuple(outputs) == encoder.meta.stages
-    torch.testing.assert_close(encoder.pool(outputs[encoder.meta.stages[-1]]), encoder.encode(images))
+    torch.testing.assert_close(
+        encoder.pool(outputs[encoder.meta.stages[-1]]), encoder.encode(images)
+    )
 
 
 def test_uint8_and_float_pixels_are_the_same_image(encoder, images):

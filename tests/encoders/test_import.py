@@ -28,7 +28,9 @@ class FieldBlock(nn.Module):
 class FieldEncoder(nn.Module):
     def __init__(self):
         super().__init__()
-        blocks = [FieldBlock(a, b, a != b) for a, b in [(64, 64), (64, 128), (128, 256), (256, 512)]]
+        blocks = [
+            FieldBlock(a, b, a != b) for a, b in [(64, 64), (64, 128), (128, 256), (256, 512)]
+        ]
         self.trunk = nn.Sequential(
             nn.Conv2d(3, 64, 7, 2, 3, bias=False),
             nn.BatchNorm2d(64),

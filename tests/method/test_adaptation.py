@@ -56,9 +56,7 @@ def test_every_preset_returns_scores_and_a_record_an_iteration(small_encoder, na
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_same_seed_gives_the_same_answer_to_the_bit(small_encoder, name):
     episode = make_episode(seed=5)
-    first, second = (
-        adapt(small_encoder, PCN(WIDTH), episode.task, preset(name)) for _ in range(2)
-    )
+    first, second = (adapt(small_encoder, PCN(WIDTH), episode.task, preset(name)) for _ in range(2))
     assert torch.equal(first.scores, second.scores)
     assert are_equal(weights_of(first.encoder), weights_of(second.encoder))
 
@@ -140,17 +138,18 @@ def test_any_number_of_classes_and_unequal_shots(shots, name, seed):
 @settings(deadline=None, max_examples=15)
 @given(shot=st.sampled_from([1, 2, 3, 5, 7, 20]), seed=st.integers(0, 99))
 def test_shuffling_files_does_not_change_a_prediction_of_robust(shot, seed):
-    """Views are drawn by position, so they are left out here; the rest is free of order."""
+    """In float64: Adam turns the rounding of another order of summation into steps of its own."""
     task = make_episode(3, shot, n_query=5, seed=seed).task
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(task.n_support, generator=generator)
     queries = torch.randperm(task.n_query, generator=generator)
     shuffled = Task(task.support[order], task.class_ids[order], task.query[queries])
-    chosen = preset("robust", n_iterations=3, views={"n_views": 1})
-    encoder, pcn = make_small_encoder(), PCN(WIDTH)
+    chosen = preset("robust", n_iterations=3)
+    encoder, pcn = make_small_encoder().double(), PCN(WIDTH).double()
     before = adapt(encoder, pcn, task, chosen).scores[queries]
     after = adapt(encoder, pcn, shuffled, chosen).scores
-    torch.testing.assert_close(before, after, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(before, after, rtol=1e-5, atol=1e-5)
+    assert torch.equal(before.argmax(1), after.argmax(1))
 
 
 def test_renaming_the_classes_permutes_the_scores(small_encoder):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from appl.errors import SettingsError
-from appl.method.meta_training import MetaTrainer
+from appl.method.meta_training import MetaTrainer, meta_train
 from appl.method.pcn import PCN
 from appl.method.variants import meta_training_variant
 from appl.settings import MetaTrainSettings
@@ -167,6 +167,25 @@ def test_meta_training_lowers_the_outer_loss():
     episodes = [make_episode(seed=seed) for seed in range(8)]
     losses = [[meta.learn(e).loss for e in episodes] for _ in range(15)]
     assert sum(losses[-1]) < 0.8 * sum(losses[0])
+
+
+def test_the_whole_loop_visits_every_task_of_every_epoch():
+    seen, records = [], []
+
+    def draw(epoch, index):
+        seen.append((epoch, index))
+        return make_episode(seed=10 * epoch + index)
+
+    settings = with_changes(
+        MetaTrainSettings(), n_epochs=2, n_tasks=3, inner_rate=0.01, outer_rate=0.01
+    )
+    encoder, pcn = make_small_encoder(), PCN(WIDTH)
+    meta_train(encoder, pcn, draw, settings, lambda epoch, record: records.append(record))
+    assert seen == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    # The same as six tasks by hand.
+    by_hand = MetaTrainer(make_small_encoder(), PCN(WIDTH), settings)
+    assert records == [by_hand.learn(make_episode(seed=10 * e + i)) for e, i in seen]
+    assert torch.equal(by_hand.pcn.linear.weight, pcn.linear.weight)
 
 
 def test_adam_inside_moves_every_weight_by_its_rate():

@@ -73,7 +73,7 @@ def test_a_frozen_prefix_does_not_change_and_is_run_once_for_each_view(small_enc
     assert sum(runs) == 4 * (task.n_support + task.n_query)
     before, after = small_encoder.state_dict(), result.encoder.state_dict()
     assert all(torch.equal(before[n], after[n]) for n in before if n.startswith("stages.0"))
-    assert not torch.equal(before["stages.1.0.weight"], after["stages.1.0.weight"])
+    assert not torch.equal(before["stages.1.1.weight"], after["stages.1.1.weight"])
 
 
 def test_a_cached_prefix_gives_the_features_of_an_uncached_one(small_encoder):
@@ -96,7 +96,11 @@ def test_the_task_is_asked_for_its_views_unless_all_are_wanted(small_encoder):
 
 @pytest.mark.parametrize(
     ("adapts", "kinds"),
-    [("all", {nn.Conv2d, nn.BatchNorm2d}), ("weights", {nn.Conv2d}), ("batch_norm", {nn.BatchNorm2d})],
+    [
+        ("all", {nn.Conv2d, nn.BatchNorm2d}),
+        ("weights", {nn.Conv2d}),
+        ("batch_norm", {nn.BatchNorm2d}),
+    ],
 )
 def test_what_learns_is_what_was_asked_for(small_encoder, adapts, kinds):
     result = adapt(small_encoder, PCN(WIDTH), make_episode().task, preset(adapts=adapts))

@@ -1,8 +1,15 @@
 import torch
 from torch import nn
 
+from appl.core.draws import content_draws, generator_draws
 from appl.encoders import from_module
-from appl.method.views import ViewCache, bearable_changes, change_images
+from appl.method.views import (
+    DRAWS_A_VIEW,
+    PROBES,
+    ViewCache,
+    bearable_changes,
+    change_images,
+)
 from tests.conftest import small_meta
 
 
@@ -48,22 +55,30 @@ def test_what_the_encoder_cannot_see_is_bearable():
 
 def test_views_keep_to_the_kinds_that_are_allowed():
     images, _ = left_and_right(50)
-    generator = torch.Generator().manual_seed(0)
-    plain = change_images(images, [], generator)
+    draws = generator_draws(100, torch.Generator().manual_seed(0))
+    plain = change_images(images, [], draws)
     assert (plain[:50, :, :, :5].mean((1, 2, 3)) > plain[:50, :, :, 7:].mean((1, 2, 3))).all()
-    mirrored = change_images(images, ["mirror"], generator)
+    mirrored = change_images(images, ["mirror"], draws)
     left = mirrored[:50, :, :, :5].mean((1, 2, 3)) > mirrored[:50, :, :, 7:].mean((1, 2, 3))
     assert 10 < left.sum() < 40
 
 
 def test_the_cache_draws_changed_views_and_keeps_the_clean_one():
     images, _ = left_and_right()
-    generator = torch.Generator().manual_seed(0)
-    cache = ViewCache.fill(images, lambda x: 2 * x, n_views=3, kinds=[], generator=generator)
+    draws = generator_draws(20, torch.Generator().manual_seed(0))
+    cache = ViewCache.fill(images, lambda x: 2 * x, n_views=3, kinds=[], draws=draws)
     assert torch.equal(cache.clean, 2 * images)
-    drawn = cache.draw(generator)
+    drawn = cache.pick(draws)
     from_view = [(drawn == view).flatten(1).all(1) for view in cache.maps]
     assert not from_view[0].any()
     assert (from_view[1] ^ from_view[2]).all() and from_view[1].any() and from_view[2].any()
-    single = ViewCache.fill(images, lambda x: x, n_views=1, kinds=[], generator=generator)
-    assert torch.equal(single.draw(generator), images)
+    single = ViewCache.fill(images, lambda x: x, n_views=1, kinds=[], draws=draws)
+    assert torch.equal(single.pick(draws), images)
+
+
+def test_one_view_uses_the_draws_that_are_set_aside_for_it():
+    images, _ = left_and_right()
+    for kinds in ([], list(PROBES)):
+        draws = content_draws(images, DRAWS_A_VIEW, seed=0)
+        change_images(images, kinds, draws)
+        assert next(draws, None) is None

@@ -52,7 +52,9 @@ def test_a_query_through_three_iterations_by_hand(start, update, h, probs):
 
 
 def test_the_released_alphas_by_hand():
-    average = MovingAverage(1, 1, WMASettings(start="first", first_alpha="initial", alpha_floor=0.1))
+    average = MovingAverage(
+        1, 1, WMASettings(start="first", first_alpha="initial", alpha_floor=0.1)
+    )
     expected = {2: 0.495, 3: 0.49005, 6: 0.475495, 100: 0.184865, 161: 0.10014, 163: 0.1, 400: 0.1}
     for i, alpha in expected.items():
         assert average.alpha(i).item() == pytest.approx(alpha, abs=5e-6)

@@ -35,7 +35,6 @@ def from_timm(name: str, *, pretrained: bool = True, **options: Any) -> Encoder:
         stages=("whole",),
         max_frozen_stages=0,
         non_negative=False,
-        advised_adapts="batch_norm",
         weights=WeightsSource(
             name=f"timm/{name}",
             version=timm.__version__,

@@ -69,9 +69,7 @@ def _read_state(path: Path) -> Mapping[str, Any]:
             content = content[key]
             break
     if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
-        raise WeightsError(
-            f"{path} holds no state dict with names like 'feature.trunk.0.weight'"
-        )
+        raise WeightsError(f"{path} holds no state dict with names like 'feature.trunk.0.weight'")
     return content
 
 
@@ -84,6 +82,4 @@ def _our_name(name: str, path: Path) -> str:
         layer, _, leaf = rest.partition(".")
         if 4 <= index <= 7 and layer in _BLOCK_NAMES and leaf:
             return f"stages.{index - 3}.{_BLOCK_NAMES[layer]}.{leaf}"
-    raise WeightsError(
-        f"{path}: {name!r} belongs to no ResNet10 that we know; not imported"
-    )
+    raise WeightsError(f"{path}: {name!r} belongs to no ResNet10 that we know; not imported")

@@ -35,7 +35,6 @@ class EncoderMeta:
     max_frozen_stages: int
     non_negative: bool = True
     min_px: int = 32
-    advised_adapts: Literal["all", "weights", "batch_norm"] = "all"
     advised_frozen_stages: int = 0
     advised_batch_norm: Literal["running", "task"] = "running"
     weights: WeightsSource | None = None

@@ -29,7 +29,6 @@ META = EncoderMeta(
     std=(0.5, 0.5, 0.5),
     stages=("stem", "stage1", "stage2", "stage3", "stage4", "stage5", "stage6", "stage7", "head"),
     max_frozen_stages=8,
-    advised_adapts="batch_norm",
     advised_frozen_stages=6,
     weights=WeightsSource(
         name=PACKAGE,

@@ -1,10 +1,11 @@
 """Algorithm 1: meta-training on source tasks.
 
 Inner steps fit θ to the supports; an outer step teaches φ to place prototypes where the queries
-are. A task is one call of `MetaTrainer.learn`; epochs, validation and checkpoints belong to the
-caller.
+are. `meta_train` is the whole loop, `MetaTrainer.learn` one task of it; validation and checkpoints
+belong to the caller.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -178,6 +179,21 @@ class MetaTrainer:
         ]
         for (parameter, rate), anchor in zip(parameters, self._anchors, strict=True):
             parameter.lerp_(anchor, rate * self.settings.weight_decay)
+
+
+def meta_train(
+    encoder: Encoder,
+    pcn: PCN,
+    draw_episode: Callable[[int, int], Episode],
+    settings: MetaTrainSettings,
+    on_task: Callable[[int, TaskRecord], None] = lambda _epoch, _record: None,
+) -> None:
+    """Meta-train θ and φ in place on the episodes that `draw_episode(epoch, index)` gives."""
+    trainer = MetaTrainer(encoder, pcn, settings)
+    for epoch in range(settings.n_epochs):
+        trainer.start_epoch()
+        for index in range(settings.n_tasks):
+            on_task(epoch, trainer.learn(draw_episode(epoch, index)))
 
 
 def _check(settings: MetaTrainSettings) -> None:

@@ -10,12 +10,12 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from appl.core.draws import content_draws
 from appl.core.episode import Task
-from appl.core.seeds import generator_for
 from appl.encoders import Encoder
 from appl.errors import SettingsError
 from appl.method.batch_norm import take_task_statistics, use_batch_statistics
-from appl.method.views import PROBES, ViewCache, bearable_changes
+from appl.method.views import DRAWS_A_VIEW, PROBES, ViewCache, bearable_changes
 from appl.settings.adaptation import AdaptSettings
 
 
@@ -47,7 +47,6 @@ class TaskModel:
         if settings.standardise_images:
             # As released: each image to mean 0 and deviation 1, after the source's normalisation.
             self.encoder.standardise = True
-        self._generator = generator_for("views", settings.seed)
         use_batch_statistics(self.encoder, 0, False)
         # A cached prefix cannot follow each batch, so it takes the task's statistics once.
         if batch_norm == "task" or (self._whole_batch and self.frozen_stages):
@@ -61,15 +60,20 @@ class TaskModel:
                 self.changes = bearable_changes(
                     self.encoder, support, task.class_ids.to(images.device)
                 )
+        n_draws = DRAWS_A_VIEW * (n_views - 1) + settings.n_iterations if n_views > 1 else 0
+        self._draws = content_draws(images, n_draws, settings.seed)
         self._cache = ViewCache.fill(
             images,
             lambda view: self.encoder.encode(view, self.frozen_stages),
             n_views=n_views,
             kinds=self.changes,
-            generator=self._generator,
+            draws=self._draws,
         )
         use_batch_statistics(self.encoder, self.frozen_stages, self._whole_batch)
-        self._last_good = self._state()
+        self._changing: list[Tensor] = [*self.parameters]
+        if self._whole_batch:
+            self._changing += list(self.encoder.buffers())
+        self._last_good = [tensor.detach().clone() for tensor in self._changing]
         self._pending: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -79,7 +83,7 @@ class TaskModel:
 
     def features(self) -> tuple[Tensor, Tensor]:
         """Encode one view of every image; return support and query features, with gradients."""
-        maps = self._cache.draw(self._generator)
+        maps = self._cache.pick(self._draws)
         if self._micro_batch:
             # Gradients stop at the features here; `step` carries them on, part by part.
             with torch.no_grad():
@@ -100,7 +104,7 @@ class TaskModel:
 
     def step(self, loss: Tensor) -> bool:
         """Take one step down the loss; without one, return False, if a gradient is not finite."""
-        self._last_good = self._state()
+        self._last_good = [tensor.detach().clone() for tensor in self._changing]
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         if self._pending is not None:
@@ -115,9 +119,11 @@ class TaskModel:
         self.optimiser.step()
         return True
 
+    @torch.no_grad()
     def roll_back(self) -> None:
         """Return to the state before the last step."""
-        self.encoder.load_state_dict(self._last_good)
+        for tensor, good in zip(self._changing, self._last_good, strict=True):
+            tensor.copy_(good)
 
     def predict_mode(self) -> None:
         """Switch to the statistics that predictions are made with (B11)."""
@@ -129,9 +135,6 @@ class TaskModel:
             runs = [self.encoder.run(part, self.frozen_stages) for part in maps.split(self._sizes)]
             return self.encoder.pool(torch.cat(runs))
         return self.encoder.pool(self.encoder.run(maps, self.frozen_stages))
-
-    def _state(self) -> dict[str, Tensor]:
-        return {name: value.clone() for name, value in self.encoder.state_dict().items()}
 
 
 def _frozen_stages(encoder: Encoder, settings: AdaptSettings) -> int:
@@ -147,8 +150,6 @@ def _frozen_stages(encoder: Encoder, settings: AdaptSettings) -> int:
 
 def _trainable(encoder: Encoder, frozen_stages: int, adapts: str) -> list[nn.Parameter]:
     """Mark what learns (B9) and return it."""
-    if adapts == "advised":
-        adapts = encoder.meta.advised_adapts
     encoder.requires_grad_(False)
     chosen = []
     for stage in encoder.stages[frozen_stages:]:

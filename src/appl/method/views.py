@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from appl.core.distances import (
     class_means,
@@ -16,6 +16,7 @@ from appl.core.distances import (
     squared_distances,
     with_own_distance,
 )
+from appl.core.draws import Draws
 from appl.core.images import central_crop, colour_jitter, random_resized_crop, turn
 from appl.encoders import Encoder
 
@@ -28,6 +29,7 @@ PROBES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 BEARABLE_SHARE = 0.05  # of the lead: a smaller loss is borne even where it is significant
 TIGHT_CROP_AREA = 0.6  # share of the area that the closest crop keeps
+DRAWS_A_VIEW = 10
 LOOSE_CROP_AREA = 0.85  # the same where objects fill the image, as letters do
 COLOUR_STRENGTH = 0.3
 
@@ -54,18 +56,18 @@ def bearable_changes(encoder: Encoder, support: Tensor, class_ids: Tensor) -> li
     return kinds
 
 
-def change_images(images: Tensor, kinds: list[str], generator: Generator) -> Tensor:
-    """Draw one augmented view of each image: some crop and colour always, the rest if bearable."""
+def change_images(images: Tensor, kinds: list[str], draws: Draws) -> Tensor:
+    """Make one augmented view of each image: some crop and colour always, the rest if bearable."""
     area = TIGHT_CROP_AREA if "tight_crop" in kinds else LOOSE_CROP_AREA
     views = random_resized_crop(
-        images, images.shape[-1], generator, scale=(area, 1.0), mirror="mirror" in kinds
+        images, images.shape[-1], draws, scale=(area, 1.0), mirror="mirror" in kinds
     )
+    is_upset, quarters = next(draws) < 0.5, (4 * next(draws)).long()
     if "upside_down" in kinds:
-        upset = torch.rand(len(views), generator=generator) < 0.5
-        views[upset] = views[upset].flip(2)
+        views[is_upset] = views[is_upset].flip(2)
     if "quarter_turn" in kinds:
-        views = turn(views, torch.randint(4, (len(views),), generator=generator))
-    return colour_jitter(views, COLOUR_STRENGTH, generator)
+        views = turn(views, quarters)
+    return colour_jitter(views, COLOUR_STRENGTH, draws)
 
 
 @dataclass
@@ -82,10 +84,10 @@ class ViewCache:
         *,
         n_views: int,
         kinds: list[str],
-        generator: Generator,
+        draws: Draws,
     ) -> "ViewCache":
-        """Draw the views of float images in 0–1 and run `prefix` on each, once."""
-        changed = (change_images(images, kinds, generator) for _ in range(n_views - 1))
+        """Make the views of float images in 0–1 and run `prefix` on each, once."""
+        changed = (change_images(images, kinds, draws) for _ in range(n_views - 1))
         return cls([prefix(images), *(prefix(view) for view in changed)])
 
     @property
@@ -93,11 +95,11 @@ class ViewCache:
         """The activations of the unchanged images."""
         return self.maps[0]
 
-    def draw(self, generator: Generator) -> Tensor:
-        """Pick one changed view of each image; the clean one where there is no other."""
+    def pick(self, draws: Draws) -> Tensor:
+        """Pick one changed view of each image by one draw; the clean one if there is no other."""
         if len(self.maps) == 1:
             return self.clean
-        choice = torch.randint(1, len(self.maps), (len(self.clean),), generator=generator)
+        choice = 1 + (next(draws) * (len(self.maps) - 1)).long()
         maps = torch.empty_like(self.clean)
         for view in range(1, len(self.maps)):
             maps[choice == view] = self.maps[view][choice == view]

@@ -56,10 +56,8 @@ class AdaptSettings:
         "gradient", "B8: the text says gradient descent"
     )
     learning_rate: float = setting(1e-2, "η", 0)
-    adapts: Literal["all", "weights", "batch_norm", "advised"] = setting(
-        "all",
-        "B9: every parameter; convolutions only; batch-norm scales and shifts only; or what the "
-        "encoder's record advises",
+    adapts: Literal["all", "weights", "batch_norm"] = setting(
+        "all", "B9: every parameter; convolutions only; batch-norm scales and shifts only"
     )
     frozen_stages: int = setting(
         0, "stages at the front that stay fixed, their activations cached; −1: as advised", -1
@@ -142,11 +140,10 @@ ADAPT_PRESETS = {
     "robust": AdaptSettings(
         n_iterations=30,
         optimiser="adam",
-        learning_rate=1e-3,
-        adapts="advised",
+        learning_rate=3e-3,
+        adapts="batch_norm",
         frozen_stages=-1,
         batch_norm="advised",
-        pseudo_from="propagation",
         threshold_rule="by_way",
         support_loss="leave_one_out",
         support_reduction="mean",

@@ -3,7 +3,7 @@
 import tomllib
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_origin
 
 import tomli_w
 from cattrs import Converter, transform_error
@@ -26,10 +26,16 @@ def _strict(kind: type) -> Any:
     return structure
 
 
+def _is_choice(annotation: Any) -> bool:
+    return get_origin(annotation) is Literal
+
+
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 _CONVERTER = Converter(forbid_extra_keys=True)
 for _kind in _WORDS:
     _CONVERTER.register_structure_hook(_kind, _strict(_kind))
+# Choices pass as they are: the group's own check names the nearest right one.
+_CONVERTER.register_structure_hook_func(_is_choice, lambda value, _: value)
 
 
 def load_settings(group: type[S], path: Path, table: str | None = None) -> S:

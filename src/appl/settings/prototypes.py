@@ -19,8 +19,8 @@ class PrototypeSettings:
     n_slots: int = setting(5, "K', the number of vectors that the PCN takes", 1)
     order: Literal["as_given", "canonical", "symmetric"] = setting(
         "as_given",
-        "A20, B18: slots in file order; sorted by length (clusters by size first); or averaged over "
-        "all orders, which no shuffling of files can change",
+        "A20, B18: slots in file order; sorted by length (clusters by size first); or averaged "
+        "over all orders, which no shuffling of files can change",
     )
     few_shots: Literal["error", "repeat", "class_mean"] = setting(
         "error", "B19, K < K': refuse; repeat the supports in turn; fill up with the class mean"

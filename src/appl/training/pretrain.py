@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from appl.core.distances import class_means, squared_distances
+from appl.core.draws import generator_draws
 from appl.core.files import write_atomically
 from appl.core.images import colour_jitter, random_resized_crop, turn
 from appl.core.seeds import generator_for
@@ -171,10 +172,11 @@ def _step(
     generator: torch.Generator,
     settings: PretrainSettings,
 ) -> tuple[float, float]:
+    draws = generator_draws(len(images), generator)
     views = random_resized_crop(
-        images.float() / 255, settings.crop_px, generator, scale=(settings.crop_scale_low, 1.0)
+        images.float() / 255, settings.crop_px, draws, scale=(settings.crop_scale_low, 1.0)
     )
-    views = colour_jitter(views, settings.jitter, generator)
+    views = colour_jitter(views, settings.jitter, draws)
     quarters = torch.randint(1, 4, (len(views),), generator=generator)
     quarters *= torch.rand(len(views), generator=generator) < settings.rotated_share
     features = run.encoder(run.encoder.normalise(turn(views, quarters)))

