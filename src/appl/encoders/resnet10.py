@@ -8,6 +8,7 @@ import math
 
 from torch import Tensor, nn
 
+from appl.encoders._conv import WideConv2d
 from appl.encoders._encoder import Encoder
 from appl.encoders._meta import EncoderMeta
 from appl.encoders._registry import ENCODERS
@@ -30,9 +31,9 @@ class BasicBlock(nn.Module):
 
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False)
+        self.conv1 = WideConv2d(n_in, n_out, 3, stride, 1, bias=False)
         self.norm1 = nn.BatchNorm2d(n_out)
-        self.conv2 = nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False)
+        self.conv2 = WideConv2d(n_out, n_out, 3, 1, 1, bias=False)
         self.norm2 = nn.BatchNorm2d(n_out)
         self.relu = nn.ReLU(inplace=True)
         self.shortcut: nn.Module = nn.Identity()

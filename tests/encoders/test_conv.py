@@ -1,0 +1,56 @@
+import pytest
+import torch
+from torch import nn
+
+from appl.encoders._conv import LEAST_CHANNELS, WideConv2d
+
+
+def pair(n_in, kernel, stride, padding):
+    ours = WideConv2d(n_in, 8, kernel, stride, padding, bias=False)
+    theirs = nn.Conv2d(n_in, 8, kernel, stride, padding, bias=False)
+    theirs.load_state_dict(ours.state_dict())
+    return ours, theirs
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(3, 1, 1), (3, 2, 1), (1, 2, 0), (3, 1, 0)]
+)
+@pytest.mark.parametrize("side", [5, 6])
+def test_values_and_gradients_are_those_of_torchs_convolution(kernel, stride, padding, side):
+    ours, theirs = pair(LEAST_CHANNELS, kernel, stride, padding)
+    x = torch.randn(2, LEAST_CHANNELS, side, side)
+    inputs = [x.clone().requires_grad_(), x.clone().requires_grad_()]
+    outputs = [ours(inputs[0]), theirs(inputs[1])]
+    assert type(outputs[0].grad_fn).__name__ == "_ConvolutionBackward"
+    assert torch.equal(outputs[0], outputs[1])
+    for y in outputs:
+        (y * torch.linspace(-1, 1, y.numel()).view_as(y)).sum().backward()
+    torch.testing.assert_close(ours.weight.grad, theirs.weight.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=1e-4, atol=1e-5)
+
+
+def test_second_derivatives_are_right_too():
+    ours, theirs = pair(LEAST_CHANNELS, 3, 1, 1)
+    x = torch.randn(1, LEAST_CHANNELS, 4, 4)
+    found = []
+    for layer in (ours, theirs):
+        (first,) = torch.autograd.grad(layer(x).pow(3).sum(), layer.weight, create_graph=True)
+        found.append(torch.autograd.grad(first.pow(2).sum(), layer.weight)[0])
+    torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-1)
+
+
+@pytest.mark.parametrize("why", ["narrow", "no gradient", "frozen", "double", "autocast"])
+def test_elsewhere_the_usual_convolution_is_taken(why):
+    n_in = 4 if why == "narrow" else LEAST_CHANNELS
+    layer = WideConv2d(n_in, 8, 3, 1, 1, bias=False)
+    x = torch.randn(1, n_in, 4, 4).requires_grad_()
+    if why == "frozen":
+        layer.requires_grad_(False)
+    if why == "double":
+        layer, x = layer.double(), x.double()
+    with (
+        torch.set_grad_enabled(why != "no gradient"),
+        torch.autocast("cpu", torch.bfloat16, enabled=why == "autocast"),
+    ):
+        y = layer(x)
+    assert "_ConvolutionBackward" not in type(y.grad_fn).__name__
