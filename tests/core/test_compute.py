@@ -37,3 +37,19 @@ def test_a_device_that_is_not_there_is_an_error(monkeypatch):
         compute.resolve_compute(ComputeSettings(device="cuda"))
     with pytest.raises(SettingsError, match="'toaster' is no device"):
         compute.resolve_compute(ComputeSettings(device="toaster"))
+
+
+def test_memory_is_kept_where_glibc_is_and_nothing_breaks_elsewhere(monkeypatch):
+    import ctypes
+
+    calls = []
+
+    class Library:
+        def __init__(self, _):
+            self.mallopt = lambda option, value: calls.append((option, value)) or 1
+
+    monkeypatch.setattr(ctypes, "CDLL", Library)
+    assert compute.keep_freed_memory()
+    assert calls == [(-4, 0), (-1, 2**31 - 1)]
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    assert not compute.keep_freed_memory()

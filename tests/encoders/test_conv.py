@@ -5,9 +5,9 @@ from torch import nn
 from appl.encoders._conv import LEAST_CHANNELS, WideConv2d
 
 
-def pair(n_in, kernel, stride, padding):
-    ours = WideConv2d(n_in, 8, kernel, stride, padding, bias=False)
-    theirs = nn.Conv2d(n_in, 8, kernel, stride, padding, bias=False)
+def pair(kernel, stride, padding):
+    ours = WideConv2d(8, LEAST_CHANNELS, kernel, stride, padding, bias=False)
+    theirs = nn.Conv2d(8, LEAST_CHANNELS, kernel, stride, padding, bias=False)
     theirs.load_state_dict(ours.state_dict())
     return ours, theirs
 
@@ -17,8 +17,8 @@ def pair(n_in, kernel, stride, padding):
 )
 @pytest.mark.parametrize("side", [5, 6])
 def test_values_and_gradients_are_those_of_torchs_convolution(kernel, stride, padding, side):
-    ours, theirs = pair(LEAST_CHANNELS, kernel, stride, padding)
-    x = torch.randn(2, LEAST_CHANNELS, side, side)
+    ours, theirs = pair(kernel, stride, padding)
+    x = torch.randn(2, 8, side, side)
     inputs = [x.clone().requires_grad_(), x.clone().requires_grad_()]
     outputs = [ours(inputs[0]), theirs(inputs[1])]
     assert type(outputs[0].grad_fn).__name__ == "_ConvolutionBackward"
@@ -30,8 +30,8 @@ def test_values_and_gradients_are_those_of_torchs_convolution(kernel, stride, pa
 
 
 def test_second_derivatives_are_right_too():
-    ours, theirs = pair(LEAST_CHANNELS, 3, 1, 1)
-    x = torch.randn(1, LEAST_CHANNELS, 4, 4)
+    ours, theirs = pair(3, 1, 1)
+    x = torch.randn(1, 8, 4, 4)
     found = []
     for layer in (ours, theirs):
         (first,) = torch.autograd.grad(layer(x).pow(3).sum(), layer.weight, create_graph=True)
@@ -41,9 +41,9 @@ def test_second_derivatives_are_right_too():
 
 @pytest.mark.parametrize("why", ["narrow", "no gradient", "frozen", "double", "autocast"])
 def test_elsewhere_the_usual_convolution_is_taken(why):
-    n_in = 4 if why == "narrow" else LEAST_CHANNELS
-    layer = WideConv2d(n_in, 8, 3, 1, 1, bias=False)
-    x = torch.randn(1, n_in, 4, 4).requires_grad_()
+    n_out = 4 if why == "narrow" else LEAST_CHANNELS
+    layer = WideConv2d(8, n_out, 3, 1, 1, bias=False)
+    x = torch.randn(1, 8, 4, 4).requires_grad_()
     if why == "frozen":
         layer.requires_grad_(False)
     if why == "double":

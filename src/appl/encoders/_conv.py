@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.grad import conv2d_input
 
-# Fewer channels than this make thin matrices, and copying the patches costs more than it saves.
-LEAST_CHANNELS = 128
+# Fewer output channels than this make thin products, and the copy of the patches does not pay.
+LEAST_CHANNELS = 256
 
 
 class WideConv2d(nn.Conv2d):
@@ -24,7 +24,7 @@ class WideConv2d(nn.Conv2d):
         is_plain = x.device.type == "cpu" and x.dtype == torch.float32
         if (
             not is_plain
-            or self.in_channels < LEAST_CHANNELS
+            or self.out_channels < LEAST_CHANNELS
             or not (torch.is_grad_enabled() and self.weight.requires_grad)
             or torch.is_autocast_enabled("cpu")
         ):

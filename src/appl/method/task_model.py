@@ -104,7 +104,7 @@ class TaskModel:
 
     def step(self, loss: Tensor) -> bool:
         """Take one step down the loss; without one, return False, if a gradient is not finite."""
-        self._last_good = [tensor.detach().clone() for tensor in self._changing]
+        self._remember()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         if self._pending is not None:
@@ -114,10 +114,16 @@ class TaskModel:
                 maps.split(self._micro_batch), features.grad.split(self._micro_batch), strict=True
             ):
                 self._late(part).backward(gradient)
-        if not all(bool(p.grad.isfinite().all()) for p in self.parameters if p.grad is not None):
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        if not bool(torch.nn.utils.get_total_norm(gradients).isfinite()):
             return False
         self.optimiser.step()
         return True
+
+    @torch.no_grad()
+    def _remember(self) -> None:
+        for good, tensor in zip(self._last_good, self._changing, strict=True):
+            good.copy_(tensor)
 
     @torch.no_grad()
     def roll_back(self) -> None:
