@@ -53,6 +53,13 @@ def test_presets_side_by_side():
     assert "inner_steps" in shown and "prototypes.order" in shown
 
 
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    shown = run("demo", "--out", str(tmp_path / "taken" / "x"))
+    assert shown.returncode == 2 and "Traceback" not in shown.stderr
+    assert "taken" in shown.stderr and "choose another place" in shown.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

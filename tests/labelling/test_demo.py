@@ -24,6 +24,12 @@ def test_the_task_is_ten_digits_five_examples_and_forty_scans_each(episode):
     assert episode.query_class_ids.bincount().tolist() == [40] * 10
 
 
+def test_another_seed_in_the_same_folder_does_not_mix(tmp_path: Path):
+    for seed in (0, 1, 0):
+        task = load_demo_episode(tmp_path, 32, seed).task
+        assert (task.n_support, task.n_query) == (50, 400)
+
+
 def test_both_methods_are_measured_and_drawn(episode, tmp_path: Path):
     settings = with_changes(AdaptSettings.preset("robust"), n_iterations=3)
     seen = []

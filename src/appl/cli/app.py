@@ -43,6 +43,11 @@ def main() -> None:
     except ApplError as error:
         print(f"appl: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        if error.filename is None:
+            raise  # not about a file that the user named
+        print(f"appl: {error.filename}: {error.strerror}; choose another place", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("appl: interrupted", file=sys.stderr)
         sys.exit(130)

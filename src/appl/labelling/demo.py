@@ -34,7 +34,9 @@ class DemoResult:
 
 def load_demo_episode(folder: Path, size_px: int, seed: int) -> Episode:
     """Write the digits as image files below `folder` and read them back as a task."""
-    support_folder, pile_folder = write_digits(folder, N_SUPPORT, N_PILE, seed)
+    # A folder for each seed: two draws in one folder would mix examples and pile.
+    images = folder / f"digits-{seed}"
+    support_folder, pile_folder = write_digits(images, N_SUPPORT, N_PILE, seed)
     support = pack_folder(support_folder, folder / "cache", size_px)
     pile = pack_folder(pile_folder, folder / "cache", size_px)
     task = Task(_all_images(support), support.class_ids, _all_images(pile))
