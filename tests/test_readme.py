@@ -22,7 +22,8 @@ def test_documented_commands_are_the_commands():
     from appl.cli.app import app
 
     commands = {command.name for command in app.registered_commands}
-    documented = set(re.findall(r"^\| `appl (\w+)` \|", README, re.MULTILINE))
+    commands |= {group.name for group in app.registered_groups}
+    documented = set(re.findall(r"^\| `appl (\w+)", README, re.MULTILINE))
     assert documented == commands
 
 

@@ -14,7 +14,6 @@ SETTINGS = PretrainSettings(
     n_epochs=3,
     batch_size=16,
     crop_px=32,
-    test_px=32,
     peak_rate=0.05,
     n_validation_episodes=5,
     n_validation_images=20,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from appl._version import __version__
-from appl.cli import demo, encoders, presets
+from appl.cli import demo, encoders, presets, train
 from appl.errors import ApplError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("encoders")(encoders.encoders)
 app.command("presets")(presets.presets)
+app.add_typer(train.train, name="train")
 
 
 def _version(wanted: bool) -> None:

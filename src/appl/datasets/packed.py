@@ -13,7 +13,7 @@ from torch import Tensor
 
 from appl.core.files import write_atomically
 from appl.datasets._decode import decode_square
-from appl.datasets.folder import class_folders
+from appl.datasets.listing import Listing, list_folder
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,24 @@ class PackedImages:
         return (self.class_ids == self.class_names.index(class_name)).nonzero().flatten()
 
 
-def pack_folder(
-    root: Path,
+def pack_folder(root: Path, cache: Path, size_px: int) -> PackedImages:
+    """Pack a class-folder tree, every class of it."""
+    return pack(list_folder(root), cache, size_px)
+
+
+def pack(
+    listing: Listing,
     cache: Path,
     size_px: int,
     *,
     margin: float = 1.0,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> PackedImages:
-    """Decode a class-folder tree into `cache`, or open what an earlier call left there."""
-    files = class_folders(root)
+    """Decode the files of a listing into `cache`, or open what an earlier call left there."""
+    files = listing.files
     paths = [path for members in files.values() for path in members]
-    digest = _digest(root, paths, size_px, margin)
-    stem = cache / f"{root.name}-{size_px}px-{digest[:16]}"
+    digest = _digest(listing.root, paths, size_px, margin)
+    stem = cache / f"{listing.name}-{size_px}px-{digest[:16]}"
     data, index = stem.with_suffix(".npy"), stem.with_suffix(".json")
     if not index.exists():
         cache.mkdir(parents=True, exist_ok=True)
@@ -71,5 +76,6 @@ def _digest(root: Path, paths: list[Path], size_px: int, margin: float) -> str:
     """Identify the files by name and size: reading 60,000 of them to hash would take minutes."""
     digest = hashlib.sha256(f"{size_px} {margin}".encode())
     for path in paths:
-        digest.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\n".encode())
+        name = path.relative_to(root) if path.is_relative_to(root) else path
+        digest.update(f"{name.as_posix()}\0{path.stat().st_size}\n".encode())
     return digest.hexdigest()

@@ -12,7 +12,9 @@ class PretrainSettings:
     seed: int = setting(0, "orders, crops and initial weights", 0)
     n_epochs: int = setting(32, "passes over the training images", 1)
     batch_size: int = setting(128, "images a step", 2)
-    crop_px: int = setting(64, "side of the random crops; testing uses a larger size", 32)
+    crop_px: int = setting(
+        64, "side of the random crops; validation uses the images' own, larger size", 32
+    )
     crop_scale_low: float = setting(0.2, "smallest share of the area that a crop keeps", 0.01, 1)
     jitter: float = setting(0.4, "brightness, contrast and colour change by up to this share", 0, 1)
     rotated_share: float = setting(0.25, "share of images turned by 90, 180 or 270 degrees", 0, 1)
@@ -22,7 +24,6 @@ class PretrainSettings:
     momentum: float = setting(0.9, "of SGD with Nesterov's correction", 0, 1)
     weight_decay: float = setting(5e-4, "on every weight that is not a norm or a bias", 0)
     label_smoothing: float = setting(0.1, "probability spread over the other classes", 0, 1)
-    test_px: int = setting(84, "image size of the validation episodes", 32)
     n_validation_episodes: int = setting(200, "5-way 5-shot episodes after each epoch", 1)
     n_validation_images: int = setting(100, "images a validation class", 20)
 
