@@ -56,7 +56,7 @@ def test_one_table_of_a_larger_file(tmp_path):
         ("n_iterations = -1", "n_iterations = -1 is out of range: at least 0"),
         ("[wma]\ngamma = 2.0", "gamma = 2.0 is out of range"),
         ('optimiser = "adm"', r"optimiser = 'adm' is not a choice; did you mean 'adam'\?"),
-        ('batch_norm = "x"', "use one of advised, joint, running, separate, task"),
+        ('batch_norm = "x"', "use one of joint, running, separate, task"),
         ("n_iterations = 2.5", "n_iterations: 2.5 is not a whole number"),
         ("n_iterations = true", "n_iterations: True is not a whole number"),
         ('use_query_loss = "false"', "use_query_loss: 'false' is not true or false"),

@@ -1,7 +1,6 @@
 """The metadata record of an encoder: everything the rest of the software knows about it."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -22,8 +21,7 @@ class EncoderMeta:
     `stages` names the parts that run one after the other; the first `max_frozen_stages` of them
     may be frozen and their activations cached while the rest adapts. `non_negative` says whether
     every feature is >= 0, which makes the mean-initialised prototype network equal to ProtoNet.
-    The `advised_` fields are what the preset `robust` does with it: what a small network gains
-    from, destroys one that is strongly pretrained.
+    `advised_frozen_stages` is how many the preset `robust` freezes.
     """
 
     name: str
@@ -36,7 +34,6 @@ class EncoderMeta:
     non_negative: bool = True
     min_px: int = 32
     advised_frozen_stages: int = 0
-    advised_batch_norm: Literal["running", "task"] = "running"
     weights: WeightsSource | None = None
 
     @property

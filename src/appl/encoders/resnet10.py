@@ -22,7 +22,6 @@ META = EncoderMeta(
     stages=("stem", "stage1", "stage2", "stage3", "stage4"),
     max_frozen_stages=4,
     advised_frozen_stages=3,
-    advised_batch_norm="task",
 )
 
 

@@ -31,8 +31,6 @@ class TaskModel:
         self.optimiser = _optimiser(self.parameters, settings)
         self._sizes = [task.n_support, task.n_query]
         batch_norm = settings.batch_norm
-        if batch_norm == "advised":
-            batch_norm = encoder.meta.advised_batch_norm
         self._apart = batch_norm == "separate"
         self._whole_batch = batch_norm in ("joint", "separate")
         self._micro_batch = settings.micro_batch

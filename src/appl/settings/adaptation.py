@@ -62,10 +62,10 @@ class AdaptSettings:
     frozen_stages: int = setting(
         0, "stages at the front that stay fixed, their activations cached; −1: as advised", -1
     )
-    batch_norm: Literal["joint", "separate", "running", "task", "advised"] = setting(
+    batch_norm: Literal["joint", "separate", "running", "task"] = setting(
         "joint",
-        "B10: statistics of S ∪ Q together; of S and of Q apart; the source's; the task's own, "
-        "taken once before the first iteration; or what the encoder's record advises",
+        "B10: statistics of S ∪ Q together; of S and of Q apart; the source's; or the task's own, "
+        "taken once before the first iteration",
     )
     predict_batch_norm: Literal["as_adapted", "running"] = setting(
         "as_adapted", "B11: predict as while adapting, or with the running statistics"
@@ -143,7 +143,7 @@ ADAPT_PRESETS = {
         learning_rate=3e-3,
         adapts="batch_norm",
         frozen_stages=-1,
-        batch_norm="advised",
+        batch_norm="running",
         threshold_rule="by_way",
         support_loss="leave_one_out",
         support_reduction="mean",
