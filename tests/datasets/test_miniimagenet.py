@@ -3,6 +3,7 @@ import json
 import pytest
 from PIL import Image
 
+from appl.datasets import miniimagenet as module
 from appl.datasets.listing import list_folder
 from appl.datasets.miniimagenet import ravi_split, read_miniimagenet
 from appl.errors import DataError
@@ -46,6 +47,19 @@ def write_json(root):
         labels = [k for k in range(len(names)) for _ in (2, 1)]
         content = {"label_names": list(names), "image_names": files, "image_labels": labels}
         (root / f"{part}.json").write_text(json.dumps(content))
+    return root
+
+
+def write_original_csv(root, tree="train"):
+    """The tree holds more images than the tables choose, and a class that is not wanted."""
+    for part, names in NAMES.items():
+        rows = ["class_name,image_name"]
+        for name in names:
+            for i in (20457, 7, 1):
+                touch(root / tree / name / f"{name}_{i}.JPEG")
+            rows += [f"{name},{name}_{i}.JPEG" for i in (7, 20457)]
+        (root / f"{part}.csv").write_text("\n".join(rows) + "\n")
+    touch(root / tree / "n01440764" / "n01440764_1.JPEG")
     return root
 
 
@@ -107,3 +121,54 @@ def test_a_split_with_a_missing_class_is_named(tmp_path):
     with pytest.raises(DataError, match="class 'stem' of the train split is not there"):
         list_folder(tmp_path, {"train": ["leaf", "stem"]})
     assert list_folder(tmp_path).splits == {"test": ("leaf",)}
+
+
+@pytest.mark.parametrize("tree", ["", "images", "train", "ILSVRC/Data/CLS-LOC/train"])
+def test_original_names_are_found_in_the_imagenet_tree(tmp_path, tree):
+    listing = read_miniimagenet(write_original_csv(tmp_path, tree))
+    assert "original names" in listing.layout
+    assert listing.splits == SPLIT
+    for name, files in listing.files.items():
+        folder = tmp_path / tree / name
+        assert files == [folder / f"{name}_20457.JPEG", folder / f"{name}_7.JPEG"]
+
+
+def test_what_is_missing_of_the_imagenet_tree_is_named(tmp_path):
+    root = write_original_csv(tmp_path)
+    name = SPLIT["validation"][0]
+    (root / "train" / name / f"{name}_7.JPEG").unlink()
+    with pytest.raises(
+        DataError, match=rf"val\.csv names '{name}_7\.JPEG', which is not in .*train"
+    ):
+        read_miniimagenet(root)
+    (root / "train" / name).rename(root / "elsewhere")
+    with pytest.raises(DataError, match=rf"val\.csv names class '{name}', which has no folder"):
+        read_miniimagenet(root)
+    (root / "val.csv").write_text("filename,label\n")
+    with pytest.raises(DataError, match=r"val\.csv: expected the header class_name,image_name"):
+        read_miniimagenet(root)
+
+
+def test_a_short_row_is_no_crash(tmp_path):
+    root = write_csv(tmp_path)
+    (root / "train.csv").write_text("label,filename\nn01532829\n")
+    with pytest.raises(DataError, match="names '', which is not in images/"):
+        read_miniimagenet(root)
+
+
+def test_imagenet_itself_is_not_taken_for_miniimagenet(tmp_path, monkeypatch):
+    root = every_class(tmp_path, lambda part, name: name)
+    monkeypatch.setattr(module, "N_IMAGES_A_CLASS", 1)
+    with pytest.raises(DataError, match="has 2 images, miniImageNet 1; if this is ImageNet itself"):
+        read_miniimagenet(root)
+
+
+@pytest.mark.parametrize(
+    "name", ["mini-imagenet-cache-validation.pkl", "miniImageNet_category_split_val.pickle"]
+)
+def test_a_folder_of_pickles_is_answered_with_the_command_that_converts_it(tmp_path, name):
+    root = tmp_path / "my data"
+    root.mkdir()
+    (root / name).write_bytes(b"never opened")
+    with pytest.raises(DataError, match=f"miniimagenet_pickles '{root}' NEW_FOLDER"):
+        read_miniimagenet(root)
