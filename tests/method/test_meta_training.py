@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import pytest
 import torch
 
@@ -10,13 +12,13 @@ from appl.settings.files import with_changes
 from tests.conftest import WIDTH, make_episode, make_small_encoder
 
 
-def trainer(encoder=None, seed=0, **changes):
+def trainer(encoder=None, seed=0, average=None, **changes):
     torch.manual_seed(seed)
     pcn = PCN(WIDTH, initialisation="random")
     with torch.no_grad():
         pcn.linear.bias.fill_(0.5)  # keeps the ReLU open, so that every test has a gradient
     settings = with_changes(MetaTrainSettings(), **changes)
-    return MetaTrainer(encoder or make_small_encoder(), pcn, settings)
+    return MetaTrainer(encoder or make_small_encoder(), pcn, settings, average)
 
 
 def copy_of(module):
@@ -186,6 +188,71 @@ def test_the_whole_loop_visits_every_task_of_every_epoch():
     by_hand = MetaTrainer(make_small_encoder(), PCN(WIDTH), settings)
     assert records == [by_hand.learn(make_episode(seed=10 * e + i)) for e, i in seen]
     assert torch.equal(by_hand.pcn.linear.weight, pcn.linear.weight)
+
+
+@pytest.mark.parametrize(
+    ("changes", "theta_too"),
+    [
+        (dict(), True),
+        (dict(inner_steps=0), True),  # the batch norms have still learnt
+        (dict(inner_steps=0, batch_norm="running"), False),
+        (dict(encoder_between_tasks="reset_task"), False),
+    ],
+)
+def test_trainers_that_learn_together_agree_on_what_a_task_changes(changes, theta_too):
+    seen = []
+    meta = trainer(average=seen.append, **changes)
+    meta.learn(make_episode())
+    (tensors,) = seen
+    gradients, theta = tensors[:2], tensors[2:]
+    assert [g.shape for g in gradients] == [p.shape for p in meta.pcn.parameters()]
+    state = [v for v in meta.encoder.state_dict().values() if v.is_floating_point()]
+    assert len(theta) == (len(state) if theta_too else 0)
+    assert all(a.data_ptr() == b.data_ptr() for a, b in zip(theta, state, strict=False))
+
+
+def test_an_averaged_gradient_is_what_the_outer_step_takes():
+    def zero(tensors):
+        for tensor in tensors:
+            tensor.zero_()
+
+    settings = with_changes(
+        MetaTrainSettings(), encoder_between_tasks="reset_task", weight_decay=0.0, outer_rate=0.1
+    )
+    pcn = PCN(WIDTH)
+    before = copy_of(pcn)
+    MetaTrainer(make_small_encoder(), pcn, settings, zero).learn(make_episode())
+    assert not changed(before, pcn)
+    MetaTrainer(make_small_encoder(), pcn, settings).learn(make_episode())
+    assert changed(before, pcn)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(decay_form="initial", weight_decay=5.0, trains="both", encoder_rate=1e-2),
+        dict(encoder_between_tasks="reset_epoch", inner_rate=0.01),
+    ],
+)
+def test_a_trainer_goes_on_from_the_state_of_another(changes):
+    """Also where it was built on other weights: what it decays or goes back to is in the state."""
+    options = dict(outer_rate=1e-2, **changes)
+    one, other = trainer(**options), trainer(make_small_encoder(seed=5), seed=5, **options)
+    one.learn(make_episode(seed=1))
+    other.load_state(deepcopy(one.state()))
+    for meta in (one, other):
+        meta.start_epoch()
+        meta.learn(make_episode(seed=2))
+    for a, b in [(one.encoder, other.encoder), (one.pcn, other.pcn)]:
+        assert not changed(copy_of(a), b)
+
+
+def test_an_epoch_brings_batch_norms_back_into_their_mode():
+    for batch_norm, trains in [("joint", True), ("running", False)]:
+        meta = trainer(batch_norm=batch_norm)
+        meta.encoder.train(not trains)  # as a validation might leave them
+        meta.start_epoch()
+        assert meta.encoder.stages[0][1].training == trains
 
 
 def test_adam_inside_moves_every_weight_by_its_rate():

@@ -1,14 +1,17 @@
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 
-from appl.datasets.packed import PackedImages
-from appl.errors import WeightsError
+from appl.errors import DataError, SettingsError, WeightsError
+from appl.settings.files import load_settings, with_changes
 from appl.settings.pretraining import PretrainSettings
+from appl.training.checkpoint import read_checkpoint, write_checkpoint
+from appl.training.distributed import Processes
 from appl.training.pretrain import one_cycle, pretrain
+from appl.training.start import Start
 from tests.conftest import make_small_encoder
+from tests.training.conftest import TRAIN, VALIDATION, assert_same_state
 
 SETTINGS = PretrainSettings(
     n_epochs=3,
@@ -18,43 +21,54 @@ SETTINGS = PretrainSettings(
     n_validation_episodes=5,
     n_validation_images=20,
 )
-CLASSES = [f"c{i}" for i in range(8)]
-
-
-@pytest.fixture(scope="module")
-def source():
-    draw = np.random.default_rng(0)
-    patterns = draw.integers(0, 200, (8, 1, 4, 4, 3))
-    small = patterns + draw.integers(0, 56, (8, 20, 4, 4, 3))
-    pixels = small.repeat(9, axis=2).repeat(9, axis=3).reshape(160, 36, 36, 3).astype(np.uint8)
-    return PackedImages(pixels, torch.arange(8).repeat_interleave(20), tuple(CLASSES), "x")
 
 
 def train(source, folder, settings=SETTINGS, **hooks):
-    return pretrain(
-        make_small_encoder(), source, CLASSES[:3], CLASSES[3:], settings, folder, **hooks
-    )
+    return pretrain(make_small_encoder(), source, TRAIN, VALIDATION, settings, folder, **hooks)
+
+
+class Killed(Exception):
+    pass
+
+
+def kill_in_the_second_epoch(step, _total, _loss):
+    if step == 5:
+        raise Killed
 
 
 def test_a_killed_run_goes_on_to_the_same_weights_to_the_bit(source, tmp_path):
     whole = train(source, tmp_path / "whole")
-
-    class Killed(Exception):
-        pass
-
-    def kill(step, _total, _loss):
-        if step == 5:  # in the middle of the second epoch
-            raise Killed
-
     with pytest.raises(Killed):
-        train(source, tmp_path / "parts", on_step=kill)
+        train(source, tmp_path / "parts", on_step=kill_in_the_second_epoch)
     resumed = train(source, tmp_path / "parts")
     assert [e.epoch for e in resumed.history] == [1, 2, 3]
     assert resumed.history == whole.history
-    for (name, a), b in zip(
-        whole.encoder.state_dict().items(), resumed.encoder.state_dict().values(), strict=True
-    ):
-        assert torch.equal(a, b), name
+    assert_same_state(whole.encoder.state_dict(), resumed.encoder.state_dict())
+
+
+def test_a_checkpoint_of_the_first_version_goes_on(source, tmp_path):
+    whole = train(source, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(source, tmp_path / "parts", on_step=kill_in_the_second_epoch)
+    path = tmp_path / "parts" / "last.pt"
+    saved = read_checkpoint(path)
+    del saved["history"][0]["loading_share"]
+    known = ("settings", "encoder", "class_head", "turn_head", "optimiser", "history")
+    write_checkpoint(path, {key: saved[key] for key in known})
+    resumed = train(source, tmp_path / "parts", start=Start(make_small_encoder(), None, {}, "a"))
+    assert resumed.history == whole.history and resumed.history[0].loading_share == 0
+    assert_same_state(whole.encoder.state_dict(), resumed.encoder.state_dict())
+
+
+def test_the_share_of_loading_is_measured_and_kept(source, tmp_path):
+    train(source, tmp_path)
+    for epoch in read_checkpoint(tmp_path / "last.pt")["history"]:
+        assert 0 < epoch["loading_share"] < 1
+
+
+def test_the_settings_are_left_beside_the_checkpoints(source, tmp_path):
+    train(source, tmp_path)
+    assert load_settings(PretrainSettings, tmp_path / "settings.toml") == SETTINGS
 
 
 def test_training_learns_and_keeps_the_best(source, tmp_path):
@@ -65,11 +79,30 @@ def test_training_learns_and_keeps_the_best(source, tmp_path):
     assert best["validation_accuracy"] == max(e.validation_accuracy for e in run.history)
 
 
-def test_other_settings_do_not_continue_a_run(source, tmp_path):
-    train(source, tmp_path)
-    other = PretrainSettings(**{**SETTINGS.__dict__, "n_epochs": 4})
+def test_another_training_does_not_continue_a_run(source, tmp_path):
+    start = Start(make_small_encoder(), None, {"of": "that file"}, "a1")
+    train(source, tmp_path, start=start)
+    train(source, tmp_path, start=start)
     with pytest.raises(WeightsError, match="made with other settings"):
-        train(source, tmp_path, other)
+        train(source, tmp_path, with_changes(SETTINGS, n_epochs=4), start=start)
+    assert load_settings(PretrainSettings, tmp_path / "settings.toml") == SETTINGS
+    with pytest.raises(WeightsError, match="made from other first weights"):
+        train(source, tmp_path)
+    with pytest.raises(WeightsError, match="made from other first weights"):
+        train(source, tmp_path, start=Start(start.encoder, None, {}, "a2"))
+    with pytest.raises(WeightsError, match="other images or another split"):
+        pretrain(
+            make_small_encoder(), source, VALIDATION, VALIDATION, SETTINGS, tmp_path, start=start
+        )
+    saved = read_checkpoint(tmp_path / "last.pt")
+    assert saved["started_from"] == {"sha256": "a1", "provenance": {"of": "that file"}}
+
+
+def test_a_batch_that_cannot_be_filled_or_shared_is_refused_at_once(source, tmp_path):
+    with pytest.raises(DataError, match="60 training images do not fill a batch"):
+        train(source, tmp_path, with_changes(SETTINGS, batch_size=64))
+    with pytest.raises(SettingsError, match="batch_size = 16 cannot be shared out among 3"):
+        train(source, tmp_path, processes=Processes(0, 3))
 
 
 def test_the_rate_rises_to_its_peak_and_falls_to_zero():

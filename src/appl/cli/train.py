@@ -1,79 +1,103 @@
-"""`appl train`: what the encoder learns on the source."""
+"""`appl train`: what encoder and PCN learn on the source.
+
+Both commands go on where a killed run stopped, and both can be started in several processes by
+torchrun; only the first of them is heard.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from appl.cli._training import (
+    console_of_process,
+    joined,
+    list_source,
+    packed_source,
+    progress_bar,
+)
 
 if TYPE_CHECKING:
-    from appl.datasets.listing import Listing
+    from appl.method.meta_training import TaskRecord
+    from appl.settings import MetaTrainSettings
+    from appl.training.meta import MetaEpoch
+    from appl.training.pretrain import Epoch
 
-train = typer.Typer(help="Train an encoder on the source.", no_args_is_help=True)
+train = typer.Typer(help="Train on the source.", no_args_is_help=True)
+
+Source = Annotated[Path, typer.Argument(help="miniImageNet, or a class-folder tree.")]
+Out = Annotated[Path, typer.Option(help="Folder for checkpoints; a run there goes on.")]
+Split = Annotated[
+    Path | None,
+    typer.Option(help="JSON with train and validation class names; default: Ravi's split."),
+]
+Cache = Annotated[
+    Path | None, typer.Option(help="Folder for decoded images; default: cache in the out folder.")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 
 @train.command()
 def pretrain(
-    source: Annotated[Path, typer.Argument(help="miniImageNet, or a class-folder tree.")],
-    out: Annotated[Path, typer.Option(help="Folder for checkpoints; a run there goes on.")],
-    split: Annotated[
+    source: Source,
+    out: Out,
+    start_file: Annotated[
         Path | None,
-        typer.Option(help="JSON with train and validation class names; default: Ravi's split."),
+        typer.Option("--from", help="Weights or checkpoint to start from; default: fresh weights."),
     ] = None,
+    split: Split = None,
     settings_file: Annotated[
         Path | None, typer.Option("--settings", help="TOML with PretrainSettings.")
     ] = None,
-    encoder: Annotated[str, typer.Option(help="See `appl encoders`.")] = "resnet10",
+    encoder: Annotated[
+        str | None, typer.Option(help="See `appl encoders`; default: resnet10, or that of --from.")
+    ] = None,
     size_px: Annotated[int, typer.Option(min=32, help="Side of the stored images.")] = 84,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    cache: Cache = None,
+    device: Device = "auto",
 ) -> None:
     """Classify the source's training classes; what every method here starts from."""
-    console = Console()
+    console = console_of_process()
     with console.status("Loading PyTorch and the list of images …"):
         import torch
 
-        from appl.core.compute import resolve_compute
-        from appl.datasets.packed import pack
         from appl.encoders import ENCODERS
-        from appl.settings import ComputeSettings, load_settings
+        from appl.errors import WeightsError
+        from appl.settings import load_settings
         from appl.settings.pretraining import PretrainSettings
-        from appl.training.pretrain import Epoch
         from appl.training.pretrain import pretrain as run_pretraining
+        from appl.training.start import export_weights, load_start, trained_on
 
         settings = (
             load_settings(PretrainSettings, settings_file) if settings_file else PretrainSettings()
         )
-        listing = _listing(source, split)
-        compute = resolve_compute(ComputeSettings(device=device))
+        listing = list_source(source, split)
+        start = load_start(start_file) if start_file else None
         torch.manual_seed(settings.seed)
-        network = ENCODERS.get(encoder)().place(compute)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        decoding = progress.add_task("Decoding images once", total=listing.n_images)
-        images = pack(
-            listing,
-            out / "cache",
-            size_px,
-            on_progress=lambda done, _: progress.update(decoding, completed=done),
-        )
-        progress.remove_task(decoding)
+        network = start.encoder if start else ENCODERS.get(encoder or "resnet10")()
+        if encoder not in (None, network.meta.name):
+            raise WeightsError(
+                f"{start_file} holds {network.meta.name}, not {encoder}; leave --encoder out"
+            )
+        trained_on(network, listing.name, size_px)
+    with joined(device) as (compute, processes), progress_bar(console) as progress:
+        images = packed_source(listing, cache or out / "cache", size_px, progress, processes)
         bar = progress.add_task("Training", total=None)
 
         def on_step(step: int, total: int, loss: float) -> None:
-            progress.update(
-                bar, completed=step, total=total, description=f"Training, loss {loss:.2f}"
-            )
+            text = f"Training, loss {loss:.2f}"
+            progress.update(bar, completed=step, total=total, description=text)
 
-        def on_epoch(epoch: Epoch) -> None:
+        def on_epoch(epoch: "Epoch") -> None:
             progress.console.print(
                 f"epoch {epoch.epoch}: loss {epoch.loss:.3f}, "
-                f"training classes {epoch.train_accuracy:.1%} right, validation "
-                f"{epoch.validation_accuracy:.2f} ± {epoch.validation_interval:.2f} (5-way 5-shot)"
+                f"training classes {epoch.train_accuracy:.1%} right, {_validation(epoch)}, "
+                f"{epoch.loading_share:.0%} of the time loading"
             )
 
         run_pretraining(
-            network,
+            network.place(compute),
             images,
             list(listing.splits["train"]),
             list(listing.splits["validation"]),
@@ -81,26 +105,112 @@ def pretrain(
             out,
             on_step,
             on_epoch,
+            start,
+            processes,
         )
-    console.print(f"Done: [bold]{out / 'best.pt'}[/] and [bold]{out / 'last.pt'}[/]")
+        if processes.is_first:
+            source_record = network.meta.weights
+            export_weights(out / "best.pt", out / "weights.safetensors", source_record)
+    _say_done(console, out, "best")
 
 
-def _listing(source: Path, split: Path | None) -> "Listing":
-    import json
+@train.command()
+def meta(
+    source: Source,
+    out: Out,
+    start_file: Annotated[
+        Path, typer.Option("--from", help="Weights or checkpoint of `appl train pretrain`.")
+    ],
+    preset: Annotated[
+        str | None, typer.Option(help="robust, paper or released; default: the file's, or robust.")
+    ] = None,
+    settings_file: Annotated[
+        Path | None, typer.Option("--settings", help="TOML with changes to the preset.")
+    ] = None,
+    n_epochs: Annotated[
+        int | None, typer.Option(min=0, help="Epochs; default: by the settings.")
+    ] = None,
+    split: Split = None,
+    cache: Cache = None,
+    device: Device = "auto",
+) -> None:
+    """Meta-train on tasks of the source's training classes (Algorithm 1)."""
+    console = console_of_process()
+    with console.status("Loading PyTorch and the list of images …"):
+        from appl.training.meta import train_meta
+        from appl.training.start import export_weights, load_start, trained_on
 
-    from appl.datasets.listing import list_folder
-    from appl.datasets.miniimagenet import read_miniimagenet
-    from appl.errors import DataError
+        settings = _meta_settings(preset, settings_file, n_epochs)
+        listing = list_source(source, split)
+        start = load_start(start_file)
+        trained_on(start.encoder, listing.name, settings.image_px)
+    with joined(device) as (compute, processes), progress_bar(console) as progress:
+        images = packed_source(
+            listing, cache or out / "cache", settings.image_px, progress, processes
+        )
+        bar = progress.add_task("Meta-training", total=None)
 
-    if split is None:
-        listing = read_miniimagenet(source)
-    else:
-        try:
-            splits = json.loads(split.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{split} is no JSON file with class names: {error}") from error
-        listing = list_folder(source, splits)
-    for part in ("train", "validation"):
-        if part not in listing.splits:
-            raise DataError(f"{source} has no {part} classes; training needs train and validation")
-    return listing
+        def on_task(done: int, total: int, record: "TaskRecord") -> None:
+            text = f"Meta-training, loss {record.loss:.2f}"
+            progress.update(bar, completed=done, total=total, description=text)
+
+        def on_epoch(epoch: "MetaEpoch") -> None:
+            if epoch.tasks is None:
+                text = f"before the first task: {_validation(epoch)}"
+            else:
+                text = (
+                    f"epoch {epoch.epoch}: loss {epoch.tasks.loss:.3f}, "
+                    f"queries {epoch.tasks.query_accuracy:.1%} right, {_validation(epoch)}, "
+                    f"{epoch.loading_share:.0%} of the time loading"
+                )
+            progress.console.print(text)
+
+        start.encoder.place(compute)
+        train_meta(
+            start,
+            images,
+            list(listing.splits["train"]),
+            list(listing.splits["validation"]),
+            settings,
+            out,
+            on_task,
+            on_epoch,
+            processes,
+        )
+        if processes.is_first:
+            export_weights(out / f"{settings.model_selection}.pt", out / "weights.safetensors")
+    _say_done(console, out, settings.model_selection)
+
+
+def _meta_settings(
+    preset: str | None, settings_file: Path | None, n_epochs: int | None
+) -> "MetaTrainSettings":
+    """Take the preset, then the file's changes, then the command line's."""
+    import tomllib
+
+    from appl.settings import MetaTrainSettings, load_settings
+    from appl.settings.files import structure_settings, with_changes
+
+    values = {"preset": preset or "robust"}
+    if settings_file:
+        load_settings(MetaTrainSettings, settings_file)  # says what is wrong with the file
+        values |= tomllib.loads(settings_file.read_text(encoding="utf-8"))
+        if preset:
+            values["preset"] = preset
+    settings = structure_settings(MetaTrainSettings, values, str(settings_file or "settings"))
+    return settings if n_epochs is None else with_changes(settings, n_epochs=n_epochs)
+
+
+def _validation(epoch: "Epoch | MetaEpoch") -> str:
+    return (
+        f"validation {epoch.validation_accuracy:.2f} ± {epoch.validation_interval:.2f} "
+        "(5-way 5-shot)"
+    )
+
+
+def _say_done(console: Console, out: Path, selected: str) -> None:
+    console.print(
+        f"Done: [bold]{out / 'weights.safetensors'}[/] from {selected}.pt, "
+        f"with {out / 'settings.toml'}",
+        soft_wrap=True,
+    )

@@ -40,12 +40,24 @@ class TaskRecord:
 class MetaTrainer:
     """θ and φ on their way through the source's tasks; both are updated in place."""
 
-    def __init__(self, encoder: Encoder, pcn: PCN, settings: MetaTrainSettings) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        pcn: PCN,
+        settings: MetaTrainSettings,
+        average: Callable[[list[Tensor]], None] | None = None,
+    ) -> None:
+        """Prepare; `average` replaces tensors by their mean over all trainers that learn together.
+
+        Each of them takes another task of the same outer step, and all keep the same θ and φ.
+        """
         _check(settings)
         self.encoder, self.pcn, self.settings = encoder, pcn, settings
         self.scale = 1 / encoder.meta.width if settings.distance_scale == "width" else 1.0
-        use_batch_statistics(encoder, 0, settings.batch_norm != "running")
-        self._start = deepcopy(encoder.state_dict())
+        self._average = average
+        self._first_weights: dict[str, Tensor] = {}
+        if settings.encoder_between_tasks == "reset_epoch":
+            self._first_weights = deepcopy(encoder.state_dict())
         groups: list[dict[str, Any]] = []
         if settings.trains != "encoder":
             groups.append({"params": list(pcn.parameters()), "lr": settings.outer_rate})
@@ -59,12 +71,38 @@ class MetaTrainer:
         else:
             decay = settings.weight_decay if settings.decay_form == "adamw" else 0.0
             self.optimiser = torch.optim.AdamW(groups, weight_decay=decay)
-        self._anchors = [p.detach().clone() for group in groups for p in group["params"]]
+        self._anchors: list[Tensor] = []
+        if settings.decay_form == "initial":
+            self._anchors = [p.detach().clone() for group in groups for p in group["params"]]
+        self._set_batch_norm()
 
     def start_epoch(self) -> None:
-        """Take θ back to where training started, if the settings say so (A6)."""
+        """Take θ back to where training started, if the settings say so (A6).
+
+        Also brings batch norms back into their mode of training, which a validation may change.
+        """
+        self._set_batch_norm()
         if self.settings.encoder_between_tasks == "reset_epoch":
-            self.encoder.load_state_dict(self._start)
+            self.encoder.load_state_dict(self._first_weights)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that a later trainer needs to go on as this one would, not copied."""
+        return {
+            "encoder": self.encoder.state_dict(),
+            "pcn": self.pcn.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "first_weights": self._first_weights,
+            "anchors": self._anchors,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take over what `state` returned."""
+        self.encoder.load_state_dict(state["encoder"])
+        self.pcn.load_state_dict(state["pcn"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self._first_weights = state["first_weights"]
+        for anchor, saved in zip(self._anchors, state["anchors"], strict=True):
+            anchor.copy_(saved)
 
     def learn(self, episode: Episode) -> TaskRecord:
         """Take the inner steps on S and one outer step on Q."""
@@ -98,6 +136,7 @@ class MetaTrainer:
         elif fast_weights is not None:
             detached = {name: weight.detach() for name, weight in fast_weights.items()}
             self.encoder.load_state_dict(detached, strict=False)
+        self._agree()
         self.optimiser.step()
         self._decay_towards_start()
         return TaskRecord(
@@ -169,6 +208,22 @@ class MetaTrainer:
         ]
         support, query = torch.cat(parts).split([task.n_support, task.n_query])
         return support, query
+
+    def _set_batch_norm(self) -> None:
+        use_batch_statistics(self.encoder, 0, self.settings.batch_norm != "running")
+
+    def _agree(self) -> None:
+        """Average the outer gradients, and θ where the task has changed it."""
+        if self._average is None:
+            return
+        parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+        tensors = [p.grad for p in parameters if p.grad is not None]
+        settings = self.settings
+        changes = settings.inner_steps > 0 or settings.batch_norm != "running"
+        if changes and settings.encoder_between_tasks != "reset_task":
+            state = self.encoder.state_dict().values()  # weights and running statistics
+            tensors += [value for value in state if value.is_floating_point()]
+        self._average(tensors)
 
     @torch.no_grad()
     def _decay_towards_start(self) -> None:

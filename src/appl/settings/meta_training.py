@@ -47,10 +47,14 @@ class MetaTrainSettings:
     lambda_dis: float = setting(0.1, "weight of L_dis", 0)
     lambda_coh: float = setting(1e-3, "weight of L_coh", 0)
     distance_scale: Literal["raw", "width"] = setting("raw", "A19")
-    pcn_initialisation: Literal["mean", "random"] = setting("random", "A21")
+    pcn_initialisation: Literal["mean", "random", "start"] = setting(
+        "random", "A21: start takes the PCN of the weights that training starts from"
+    )
     model_selection: Literal["last", "best"] = setting("last", "A22: by validation episodes")
     augment: bool = setting(True, "A17: the benchmark's crops, colours and mirrors")
     image_px: int = setting(224, "A23", 32)
+    n_validation_episodes: int = setting(200, "5-way 5-shot episodes after each epoch", 1)
+    n_validation_images: int = setting(100, "images a validation class", 20)
     seed: int = setting(0, "of tasks and initial weights", 0)
     prototypes: PrototypeSettings = field(default_factory=PrototypeSettings)
 

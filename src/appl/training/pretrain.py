@@ -2,28 +2,43 @@
 
 Every random draw is a function of (seed, epoch, step), and a checkpoint is written at the end of
 each epoch, so a run that was killed goes on to the same weights as one that was not.
+
+Several processes (`training.distributed`) share out every batch: order, crops and colours are
+those of one process. What does depend on their number: batch norms see a share of the batch at a
+time, telling the turn is weighed within a share, and sums are rounded in another order.
 """
 
-import io
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from appl.core.distances import class_means, squared_distances
-from appl.core.draws import generator_draws
+from appl.core.distances import class_means
 from appl.core.files import write_atomically
-from appl.core.images import colour_jitter, random_resized_crop, turn
 from appl.core.seeds import generator_for
 from appl.datasets.packed import PackedImages
 from appl.encoders import Encoder
-from appl.errors import WeightsError
+from appl.errors import DataError
+from appl.settings.files import to_toml
 from appl.settings.pretraining import PretrainSettings
+from appl.training.batches import Batch, load_batch
+from appl.training.checkpoint import (
+    check_origin,
+    images_digest,
+    origin_of,
+    read_checkpoint,
+    write_checkpoint,
+)
+from appl.training.distributed import ALONE, Processes
+from appl.training.start import Start
+from appl.training.validation import N_WAY, check_validation_classes, validate
 
 
 @dataclass
@@ -36,6 +51,8 @@ class Epoch:
     validation_accuracy: float
     validation_interval: float
     rate: float
+    # Of the training's time, the part spent on making batches; 0 where it was not measured yet.
+    loading_share: float = field(default=0.0, compare=False)
 
 
 @dataclass
@@ -58,39 +75,73 @@ def pretrain(
     folder: Path,
     on_step: Callable[[int, int, float], None] = lambda _step, _total, _loss: None,
     on_epoch: Callable[[Epoch], None] = lambda _epoch: None,
+    start: Start | None = None,
+    processes: Processes = ALONE,
 ) -> Pretraining:
-    """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there."""
-    index, class_ids = _training_images(source, train_classes)
+    """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there.
+
+    `start` says where the encoder's weights come from, where they are not fresh.
+    """
+    index, class_ids = _training_images(source, train_classes, settings)
+    check_validation_classes(source, validation_classes)
+    processes.check_divides("batch_size", settings.batch_size)
+    origin = origin_of(
+        "pretrain",
+        encoder,
+        settings,
+        images_digest(source, train_classes, validation_classes),
+        start.record if start else None,
+        processes.n_processes,
+    )
     run = _start(encoder, len(train_classes), settings)
     if (folder / "last.pt").exists():
-        _restore(run, folder / "last.pt", settings)
+        _restore(run, folder / "last.pt", origin, settings)
+    processes.wait()  # no process may write before all have looked
+    if processes.is_first:
+        write_atomically(folder / "settings.toml", to_toml(settings).encode())
     steps_per_epoch = len(index) // settings.batch_size
     n_steps = settings.n_epochs * steps_per_epoch
     for epoch in range(len(run.history), settings.n_epochs):
         run.encoder.train()
-        losses, hits = [], 0.0
-        for step, (images, targets) in enumerate(
-            _batches(source, index, class_ids, epoch, settings)
-        ):
+        order = torch.randperm(len(index), generator=generator_for(settings.seed, "order", epoch))
+        losses, hits, loading_s, began = [], 0.0, 0.0, perf_counter()
+        for step, part in enumerate(order.split(settings.batch_size)[:steps_per_epoch]):
+            asked = perf_counter()
+            generator = generator_for(settings.seed, epoch, step)
+            batch = load_batch(source, index[part], class_ids[part], generator, settings, processes)
+            loading_s += perf_counter() - asked
             rate = one_cycle(epoch * steps_per_epoch + step, n_steps, settings)
             for group in run.optimiser.param_groups:
                 group["lr"] = rate
-            loss, accuracy = _step(
-                run, images, targets, generator_for(settings.seed, epoch, step), settings
-            )
+            loss, accuracy = _step(run, batch, settings, processes)
             losses.append(loss)
             hits += accuracy
             on_step(epoch * steps_per_epoch + step + 1, n_steps, loss)
-        accuracy, interval = validate(run.encoder, source, validation_classes, settings)
-        run.history.append(
-            Epoch(
-                epoch + 1, sum(losses) / len(losses), hits / len(losses), accuracy, interval, rate
-            )
+        loading_share = loading_s / (perf_counter() - began)
+        # Gradients are the same everywhere, what the batch norms remember is not.
+        processes.average(_running_statistics(run.encoder))
+        means = encoder.pixel_mean.new_tensor(
+            [sum(losses) / len(losses), hits / len(losses)], dtype=torch.float64
         )
-        is_best = accuracy >= max(e.validation_accuracy for e in run.history)
-        for name in ["best.pt"] * is_best + ["last.pt"]:
-            write_atomically(folder / name, _snapshot(run, settings))
+        processes.average([means])
+        accuracy, interval = validate(
+            run.encoder,
+            source,
+            validation_classes,
+            partial(class_means, n_way=N_WAY),
+            n_episodes=settings.n_validation_episodes,
+            n_images=settings.n_validation_images,
+        )
+        loss, hit_share = means.tolist()
+        run.history.append(
+            Epoch(epoch + 1, loss, hit_share, accuracy, interval, rate, loading_share)
+        )
+        if processes.is_first:
+            is_best = accuracy >= max(e.validation_accuracy for e in run.history)
+            for name in ["best.pt"] * is_best + ["last.pt"]:
+                write_checkpoint(folder / name, origin | _state(run))
         on_epoch(run.history[-1])
+    processes.check_equal(run.encoder, run.class_head, run.turn_head)
     return run
 
 
@@ -102,51 +153,24 @@ def one_cycle(step: int, n_steps: int, settings: PretrainSettings) -> float:
     return settings.peak_rate * 0.5 * (1 + math.cos(math.pi * (step - rise) / (n_steps - rise)))
 
 
-@torch.no_grad()
-def validate(
-    encoder: Encoder, source: PackedImages, class_names: list[str], settings: PretrainSettings
-) -> tuple[float, float]:
-    """Return mean and 95 % half-width of ProtoNet's accuracy on 5-way 5-shot episodes, in %."""
-    encoder.eval()
-    features = torch.stack(
-        [
-            torch.cat(
-                [
-                    encoder(encoder.normalise(source.images(part))).cpu()
-                    for part in source.members(name)[: settings.n_validation_images].split(100)
-                ]
-            )
-            for name in class_names
-        ]
-    )  # (class, image, width)
-    accuracies = []
-    for episode in range(settings.n_validation_episodes):
-        generator = generator_for("validation", episode)
-        chosen = torch.randperm(len(features), generator=generator)[:5]
-        picked = torch.stack(
-            [
-                features[c][torch.randperm(features.shape[1], generator=generator)[:20]]
-                for c in chosen
-            ]
-        )
-        labels = torch.arange(5).repeat_interleave(5)
-        prototypes = class_means(picked[:, :5].flatten(0, 1), labels, 5)
-        answers = squared_distances(picked[:, 5:].flatten(0, 1), prototypes).argmin(1)
-        accuracies.append((answers == torch.arange(5).repeat_interleave(15)).float().mean() * 100)
-    values = torch.stack(accuracies)
-    return values.mean().item(), (1.96 * values.std(correction=0) / len(values) ** 0.5).item()
-
-
-def _training_images(source: PackedImages, class_names: list[str]) -> tuple[Tensor, Tensor]:
+def _training_images(
+    source: PackedImages, class_names: list[str], settings: PretrainSettings
+) -> tuple[Tensor, Tensor]:
     members = [source.members(name) for name in class_names]
     class_ids = torch.repeat_interleave(torch.tensor([len(m) for m in members]))
+    if len(class_ids) < settings.batch_size:
+        raise DataError(
+            f"{len(class_ids)} training images do not fill a batch; "
+            f"lower batch_size = {settings.batch_size} or add images"
+        )
     return torch.cat(members), class_ids
 
 
 def _start(encoder: Encoder, n_classes: int, settings: PretrainSettings) -> Pretraining:
     torch.manual_seed(settings.seed)
-    class_head = nn.Linear(encoder.meta.width, n_classes)
-    turn_head = nn.Linear(encoder.meta.width, 4)
+    device = encoder.pixel_mean.device
+    class_head = nn.Linear(encoder.meta.width, n_classes).to(device)
+    turn_head = nn.Linear(encoder.meta.width, 4).to(device)
     parameters = [p for m in (encoder, class_head, turn_head) for p in m.parameters()]
     groups: list[dict[str, Any]] = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
@@ -156,64 +180,48 @@ def _start(encoder: Encoder, n_classes: int, settings: PretrainSettings) -> Pret
     return Pretraining(encoder, class_head, turn_head, optimiser)
 
 
-def _batches(
-    source: PackedImages, index: Tensor, class_ids: Tensor, epoch: int, settings: PretrainSettings
-) -> Iterator[tuple[Tensor, Tensor]]:
-    order = torch.randperm(len(index), generator=generator_for(settings.seed, "order", epoch))
-    for part in order.split(settings.batch_size):
-        if len(part) == settings.batch_size:
-            yield source.images(index[part]), class_ids[part]
-
-
 def _step(
-    run: Pretraining,
-    images: Tensor,
-    targets: Tensor,
-    generator: torch.Generator,
-    settings: PretrainSettings,
+    run: Pretraining, batch: Batch, settings: PretrainSettings, processes: Processes
 ) -> tuple[float, float]:
-    draws = generator_draws(len(images), generator)
-    views = random_resized_crop(
-        images.float() / 255, settings.crop_px, draws, scale=(settings.crop_scale_low, 1.0)
-    )
-    views = colour_jitter(views, settings.jitter, draws)
-    quarters = torch.randint(1, 4, (len(views),), generator=generator)
-    quarters *= torch.rand(len(views), generator=generator) < settings.rotated_share
-    features = run.encoder(run.encoder.normalise(turn(views, quarters)))
+    features = run.encoder(run.encoder.normalise(batch.views))
+    targets = batch.class_ids.to(features.device)
     scores = run.class_head(features)
     loss = F.cross_entropy(scores, targets, label_smoothing=settings.label_smoothing)
     if settings.rotation_weight and settings.rotated_share:
         # Telling the turn weighs every kind of turn alike, though most images are upright.
         share = settings.rotated_share
-        weight = torch.tensor([0.25 / max(1 - share, 1e-6), *[0.75 / share] * 3])
+        weight = features.new_tensor([0.25 / max(1 - share, 1e-6), *[0.75 / share] * 3])
+        quarters = batch.quarters.to(features.device)
         turn_loss = F.cross_entropy(run.turn_head(features), quarters, weight)
         loss = loss + settings.rotation_weight * turn_loss
     run.optimiser.zero_grad(set_to_none=True)
     loss.backward()
+    parameters = [p for group in run.optimiser.param_groups for p in group["params"]]
+    processes.average([p.grad for p in parameters if p.grad is not None])
     run.optimiser.step()
     return loss.item(), (scores.argmax(1) == targets).float().mean().item()
 
 
-def _snapshot(run: Pretraining, settings: PretrainSettings) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(
-        {
-            "settings": asdict(settings),
-            "encoder": run.encoder.state_dict(),
-            "class_head": run.class_head.state_dict(),
-            "turn_head": run.turn_head.state_dict(),
-            "optimiser": run.optimiser.state_dict(),
-            "history": [asdict(epoch) for epoch in run.history],
-        },
-        buffer,
-    )
-    return buffer.getvalue()
+def _running_statistics(encoder: Encoder) -> list[Tensor]:
+    kept = encoder.state_dict()  # without the constants of the metadata
+    return [b for name, b in encoder.named_buffers() if name in kept and b.is_floating_point()]
 
 
-def _restore(run: Pretraining, path: Path, settings: PretrainSettings) -> None:
-    saved = torch.load(path, weights_only=True)
-    if saved["settings"] != asdict(settings):
-        raise WeightsError(f"{path} was made with other settings; choose another folder")
+def _state(run: Pretraining) -> dict[str, Any]:
+    return {
+        "encoder": run.encoder.state_dict(),
+        "class_head": run.class_head.state_dict(),
+        "turn_head": run.turn_head.state_dict(),
+        "optimiser": run.optimiser.state_dict(),
+        "history": [asdict(epoch) for epoch in run.history],
+    }
+
+
+def _restore(
+    run: Pretraining, path: Path, origin: dict[str, Any], settings: PretrainSettings
+) -> None:
+    saved = read_checkpoint(path)
+    check_origin(path, saved, origin, settings)
     run.encoder.load_state_dict(saved["encoder"])
     run.class_head.load_state_dict(saved["class_head"])
     run.turn_head.load_state_dict(saved["turn_head"])

@@ -1,0 +1,25 @@
+import numpy as np
+import pytest
+import torch
+
+from appl.datasets.packed import PackedImages
+
+CLASSES = [f"c{i}" for i in range(8)]
+TRAIN, VALIDATION = CLASSES[:3], CLASSES[3:]
+
+
+@pytest.fixture(scope="session")
+def source():
+    """Eight classes of 20 images; a class is a pattern of 4 × 4 colours with some noise."""
+    draw = np.random.default_rng(0)
+    patterns = draw.integers(0, 200, (8, 1, 4, 4, 3))
+    small = patterns + draw.integers(0, 56, (8, 20, 4, 4, 3))
+    pixels = small.repeat(9, axis=2).repeat(9, axis=3).reshape(160, 36, 36, 3).astype(np.uint8)
+    return PackedImages(pixels, torch.arange(8).repeat_interleave(20), tuple(CLASSES), "x")
+
+
+def assert_same_state(a, b):
+    """Every tensor of two state dicts is equal to the bit."""
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.equal(a[name], b[name]), name
