@@ -4,7 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appl.datasets.episodes import sample_episode
+from appl.core.seeds import generator_for
+from appl.datasets.episodes import sample_episode, uneven_counts
 from appl.datasets.packed import PackedImages
 from appl.errors import TaskError
 
@@ -56,3 +57,23 @@ def test_too_small_a_class_is_named():
         sample_episode(numbered((30, 12, 25, 20, 40, 22)), ["c0", "c1"], n_way=2)
     with pytest.raises(TaskError, match="2 classes are too few for a 5-way"):
         sample_episode(numbered(), ["c0", "c1"])
+
+
+def test_uneven_counts_keep_the_total_and_the_room() -> None:
+    for index in range(200):
+        room = [3, 40, 12, 30, 25]
+        counts = uneven_counts(75, room, 2.0, generator_for("test", index))
+        assert sum(counts) == 75
+        assert all(0 <= count <= limit for count, limit in zip(counts, room, strict=True))
+    with pytest.raises(TaskError, match="110 images left for 111"):
+        uneven_counts(111, room, 2.0, generator_for("test"))
+
+
+def test_uneven_counts_follow_the_dirichlet_law() -> None:
+    """Shares of Dirichlet(2, …) over 5 classes: mean 1/5, variance (1/5)(4/5)/11."""
+    counts = torch.tensor(
+        [uneven_counts(1000, [1000] * 5, 2.0, generator_for("law", i)) for i in range(4000)]
+    )
+    shares = counts / 1000
+    torch.testing.assert_close(shares.mean(0), torch.full((5,), 0.2), atol=0.008, rtol=0)
+    torch.testing.assert_close(shares.var(0), torch.full((5,), 0.16 / 11), atol=0.0015, rtol=0)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from appl._version import __version__
-from appl.cli import demo, encoders, presets, train
+from appl.cli import bench, demo, encoders, methods, presets, train
 from appl.errors import ApplError
 
 app = typer.Typer(
@@ -18,7 +18,9 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("encoders")(encoders.encoders)
+app.command("methods")(methods.methods)
 app.command("presets")(presets.presets)
+app.add_typer(bench.bench, name="bench")
 app.add_typer(train.train, name="train")
 
 

@@ -16,11 +16,14 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Named entries of one kind (`kind` is the word used in messages), living in one package."""
+    """Named entries of one kind (`kind` is the word used in messages), living in these modules.
 
-    def __init__(self, kind: str, package: str) -> None:
+    A home that is a package stands for all its public modules.
+    """
+
+    def __init__(self, kind: str, *homes: str) -> None:
         self.kind = kind
-        self._package = package
+        self._homes = homes
         self._entries: dict[str, T] = {}
         self._loaded = False
 
@@ -51,8 +54,9 @@ class Registry(Generic[T]):
     def _load(self) -> None:
         if self._loaded:
             return
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
-            if not module.name.startswith("_"):
-                importlib.import_module(f"{self._package}.{module.name}")
+        for home in self._homes:
+            package = importlib.import_module(home)
+            for module in pkgutil.iter_modules(getattr(package, "__path__", [])):
+                if not module.name.startswith("_"):
+                    importlib.import_module(f"{home}.{module.name}")
         self._loaded = True

@@ -23,7 +23,7 @@ class PackedImages:
     pixels: NDArray[np.uint8]  # (n, px, px, 3), memory-mapped
     class_ids: Tensor  # (n,) int64, index into class_names
     class_names: tuple[str, ...]
-    digest: str
+    digest: str  # of the files, not of the size: an episode is the same at every size
 
     def images(self, index: Tensor) -> Tensor:
         """Return the images (n, 3, px, px) as uint8; their memory is channels_last already."""
@@ -50,12 +50,13 @@ def pack(
     """Decode the files of a listing into `cache`, or open what an earlier call left there."""
     files = listing.files
     paths = [path for members in files.values() for path in members]
-    digest = _digest(listing.root, paths, size_px, margin)
-    stem = cache / f"{listing.name}-{size_px}px-{digest[:16]}"
-    data, index = stem.with_suffix(".npy"), stem.with_suffix(".json")
+    digest = _digest(listing.root, paths)
+    size = f"{size_px}px" if margin == 1 else f"{size_px}px-margin-{margin:g}"
+    stem = cache / f"{listing.name}-{size}-{digest[:16]}"
+    data, index = stem.with_name(f"{stem.name}.npy"), stem.with_name(f"{stem.name}.json")
     if not index.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        partial = data.with_suffix(".part.npy")
+        partial = stem.with_name(f"{stem.name}.part.npy")
         pixels = np.lib.format.open_memmap(
             partial, mode="w+", dtype=np.uint8, shape=(len(paths), size_px, size_px, 3)
         )
@@ -72,9 +73,9 @@ def pack(
     return PackedImages(np.load(data, mmap_mode="r"), class_ids, tuple(counts), digest)
 
 
-def _digest(root: Path, paths: list[Path], size_px: int, margin: float) -> str:
+def _digest(root: Path, paths: list[Path]) -> str:
     """Identify the files by name and size: reading 60,000 of them to hash would take minutes."""
-    digest = hashlib.sha256(f"{size_px} {margin}".encode())
+    digest = hashlib.sha256()
     for path in paths:
         name = path.relative_to(root) if path.is_relative_to(root) else path
         digest.update(f"{name.as_posix()}\0{path.stat().st_size}\n".encode())

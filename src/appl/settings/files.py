@@ -61,7 +61,7 @@ def structure_settings(group: type[S], values: dict[str, Any], where: str = "set
     values = dict(values)
     base: dict[str, Any] = {}
     find_preset = getattr(group, "preset", None)
-    if find_preset is not None and "preset" in values:
+    if callable(find_preset) and "preset" in values:
         name = values.pop("preset")
         if not isinstance(name, str):
             raise SettingsError(f"{where}: preset = {name!r} is not a text")

@@ -1,0 +1,1 @@
+"""The benchmark: rows × targets over the same seeded episodes, results kept one by one."""

@@ -1,0 +1,45 @@
+"""Features of whole data sets: an image is embedded once, not once an episode."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from appl.benchmark.plan import Plan, Target
+
+BATCH = 256
+
+
+def embed(
+    plan: Plan,
+    target: Target,
+    cache: Path,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Path:
+    """Embed every image of a target, or find what an earlier call left; return the file."""
+    size = f"{plan.settings.image_px}px-{plan.settings.margin:g}"
+    stem = f"{target.name}-{size}-{target.data.digest[:16]}-{plan.weights_digest[:16]}"
+    path = cache / "features" / f"{stem}.npy"
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    n_images = len(target.data.class_ids)
+    partial = path.with_name(f"{stem}.part.npy")
+    features = np.lib.format.open_memmap(
+        partial, "w+", np.float32, (n_images, plan.pretrained.encoder.meta.width)
+    )
+    for part in torch.arange(n_images).split(BATCH):
+        images = target.data.images(part)
+        features[part.numpy()] = plan.pretrained.encoder.encode(images).cpu().numpy()
+        on_progress(int(part[-1]) + 1, n_images)
+    features.flush()
+    partial.replace(path)
+    return path
+
+
+def open_features(path: Path) -> Tensor:
+    """Read the features of a data set (n_images, width), memory-mapped."""
+    # Copy on write: torch has no tensors that cannot be written.
+    return torch.from_numpy(np.load(path, mmap_mode="c"))

@@ -1,0 +1,62 @@
+"""What a row of the benchmark is: a method with a card, behind one of two verbs.
+
+A method is a frozen dataclass whose fields are its settings. One on frozen features answers
+`scores(support, class_ids, query)`, a pure function; one that works on the images, because it
+changes the encoder, answers `solve(encoder, pcn, task)`. It never sees a path, a device name, an
+answer or an accuracy: those belong to the runner.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+from appl.core.episode import Task
+from appl.core.registry import Registry
+
+
+@dataclass(frozen=True)
+class MethodCard:
+    """What tables, docs and command line say about a method."""
+
+    title: str
+    paper: str
+    summary: str
+    # What enters a query's answer beside the query itself: nothing; the other queries through
+    # batch statistics; all of them.
+    takes: Literal["none", "batchnorm", "transductive"]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer to a task: scores (n_query, n_way), higher is better, and how it came about."""
+
+    scores: Tensor
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class FeatureMethod(Protocol):
+    """A method on frozen features (n, width)."""
+
+    card: ClassVar[MethodCard]
+
+    def scores(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
+        """Return the scores of the queries (n_query, n_way), higher is better."""
+        ...
+
+
+@runtime_checkable
+class ImageMethod(Protocol):
+    """A method that works on the images, with the encoder in its hands."""
+
+    card: ClassVar[MethodCard]
+
+    def solve(self, encoder: nn.Module, pcn: nn.Module, task: Task) -> Solution:
+        """Answer the task; encoder and PCN stay as they were."""
+        ...
+
+
+Method = FeatureMethod | ImageMethod
+
+METHODS: Registry[type[Any]] = Registry("method", "appl.rivals", "appl.method.row")

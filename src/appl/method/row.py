@@ -1,0 +1,54 @@
+"""APPL as a row of the benchmark, registered like every rival."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from appl.core.episode import Task
+from appl.core.methods import METHODS, MethodCard, Solution
+from appl.encoders import Encoder
+from appl.method.adaptation import Adaptation, adapt
+from appl.method.pcn import PCN
+from appl.method.variants import variant
+from appl.settings.adaptation import AdaptSettings
+from appl.settings.files import structure_settings
+
+
+@METHODS.register("appl")
+@dataclass(frozen=True)
+class APPL:
+    """Adaptive Parametric Prototype Learning: Heidari et al., Algorithm 2."""
+
+    card: ClassVar = MethodCard(
+        title="APPL",
+        paper="Heidari et al.",
+        summary="self-training of the encoder towards parametric prototypes",
+        takes="transductive",
+    )
+    preset: str = "robust"
+    variant: str = ""  # one of Table 3's; none: the whole method
+    changes: dict[str, Any] = field(default_factory=dict)  # of the preset's settings
+
+    def settings(self) -> AdaptSettings:
+        """Return the settings of Algorithm 2 that this row stands for."""
+        values = {"preset": self.preset, **self.changes}
+        settings = structure_settings(AdaptSettings, values, f"appl {self.preset}")
+        return variant(settings, self.variant) if self.variant else settings
+
+    def solve(self, encoder: Encoder, pcn: PCN, task: Task) -> Solution:
+        """Adapt a copy of the encoder to the task."""
+        adaptation = adapt(encoder, pcn, task, self.settings())
+        return Solution(adaptation.scores, _record(adaptation))
+
+
+def _record(adaptation: Adaptation) -> dict[str, Any]:
+    """Keep of the iterations what explains a result, small enough for every episode."""
+    records = adaptation.records
+    return {
+        "termination": adaptation.termination,
+        "changes": list(adaptation.changes),
+        "n_iterations": len(records),
+        "loss": [round(record.loss, 4) for record in records[:: max(1, len(records) // 5)]],
+        "n_label_changes": sum(record.n_label_changes for record in records),
+        "support_accuracy": round(records[-1].support_accuracy, 4) if records else None,
+        "balance": [round(share, 3) for share in records[-1].class_balance] if records else None,
+    }

@@ -1,0 +1,54 @@
+"""Settings of a benchmark: rows × targets under one protocol, from a TOML file."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.errors import SettingsError
+from appl.settings._checks import check_ranges, setting
+
+
+@dataclass(frozen=True)
+class ProtocolSettings:
+    """How episodes are drawn."""
+
+    n_way: int = setting(5, "classes an episode", 2)
+    n_shot: int = setting(5, "supports a class", 1)
+    n_query: int = setting(15, "queries a class, on average where they are uneven", 1)
+    dirichlet: float = setting(
+        0.0, "0: as many queries of each class; else shared out by a Dirichlet draw", 0
+    )
+    seed: int = setting(0, "of all episodes", 0)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """One method with its own settings; see `appl methods`."""
+
+    method: str
+    title: str = ""  # in tables; default: the method's own
+    n_episodes: int = setting(0, "0: as many as the benchmark says", 0)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+@dataclass(frozen=True)
+class BenchSettings:
+    """A benchmark. `targets` maps a folder's name to its title in tables."""
+
+    targets: dict[str, str]
+    rows: tuple[RowSettings, ...]
+    weights: str = "resnet10"
+    image_px: int = setting(84, "side of the images", 32)
+    margin: float = setting(1.0, "1.15: enlarge by this and cut the centre, as BSCD-FSL does", 1, 2)
+    n_episodes: int = setting(600, "of each row on each target", 1)
+    protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if not self.targets or not self.rows:
+            raise SettingsError("a benchmark needs at least one target and one row")

@@ -1,0 +1,5 @@
+"""What is kept on disk: results, one row an episode, in SQLite."""
+
+from appl.store.results import EpisodeResult, ResultStore, Run
+
+__all__ = ["EpisodeResult", "ResultStore", "Run"]

@@ -1,0 +1,191 @@
+"""Results of the benchmark: one row an episode, durable as soon as it is written.
+
+SQLite in WAL mode; a killed run loses at most the episodes in flight. `export` writes the store
+as text that is small and can be compared line by line, `load_export` reads it back.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from appl.core.files import write_atomically
+from appl.errors import DataError
+
+SCHEMA_VERSION = 1
+EXPORTED = ("run", "episode", "accuracy", "seconds", "version", "finished_at", "record")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that decides the result of an episode, beside its number."""
+
+    method: str
+    settings: dict[str, Any]
+    target: str
+    data_digest: str
+    protocol: dict[str, Any]
+    weights: str
+    weights_digest: str
+    encoder: str
+    image_px: int
+
+    @property
+    def key(self) -> str:
+        """Identify the run by its content; the names of files do not count."""
+        parts = asdict(self)
+        del parts["weights"], parts["target"]
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """One solved episode; the accuracy is in percent."""
+
+    episode: int
+    accuracy: float
+    seconds: float
+    record: dict[str, Any] = field(default_factory=dict)
+    version: str = ""
+    finished_at: str = ""
+
+
+class ResultStore:
+    """A SQLite file of results. Safe to open from several processes, written by one."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        try:
+            # Every statement is its own transaction: durable at once.
+            self._database = sqlite3.connect(path, isolation_level=None, timeout=60)
+            version = self._database.execute("PRAGMA user_version").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"{path} is not a result store: {error}") from error
+        if version > SCHEMA_VERSION:
+            raise DataError(
+                f"{path} was written by a newer appl (schema {version}, this one reads "
+                f"{SCHEMA_VERSION}); update appl"
+            )
+        self._database.execute("PRAGMA journal_mode = WAL")
+        if version == 0:
+            schema = resources.files("appl.store").joinpath("schema.sql").read_text()
+            self._database.executescript(
+                f"BEGIN; {schema} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def done(self, run: Run) -> set[int]:
+        """Return the numbers of the episodes that are stored for a run."""
+        rows = self._database.execute(
+            "SELECT episode FROM episodes JOIN runs USING (run_id) WHERE key = ?", [run.key]
+        )
+        return {episode for (episode,) in rows}
+
+    def add(self, run: Run, results: Iterable[EpisodeResult]) -> None:
+        """Store results; an episode that is there already stays as it is."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            run_id = self._run_id(run)
+            for result in results:
+                self._database.execute(
+                    "INSERT OR IGNORE INTO episodes VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    [
+                        run_id,
+                        result.episode,
+                        result.accuracy,
+                        result.seconds,
+                        json.dumps(result.record),
+                        result.version,
+                        result.finished_at or datetime.now(UTC).isoformat(timespec="seconds"),
+                    ],
+                )
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def runs(self) -> list[Run]:
+        """List all runs, oldest first."""
+        columns = (
+            "method, settings, target, data_digest, protocol, weights, weights_digest, encoder, "
+            "image_px"
+        )
+        rows = self._database.execute(f"SELECT {columns} FROM runs ORDER BY run_id")
+        return [
+            Run(row[0], json.loads(row[1]), row[2], row[3], json.loads(row[4]), *row[5:])
+            for row in rows
+        ]
+
+    def results(self, run: Run) -> list[EpisodeResult]:
+        """Return the stored episodes of a run, by number."""
+        rows = self._database.execute(
+            "SELECT episode, accuracy, seconds, record, version, finished_at "
+            "FROM episodes JOIN runs USING (run_id) WHERE key = ? ORDER BY episode",
+            [run.key],
+        )
+        return [
+            EpisodeResult(number, accuracy, seconds, json.loads(record), version, at)
+            for number, accuracy, seconds, record, version, at in rows
+        ]
+
+    def export(self, folder: Path) -> None:
+        """Write `runs.json` and `episodes.csv`: the whole store as text."""
+        runs = sorted(self.runs(), key=lambda run: run.key)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(EXPORTED)
+        for run in runs:
+            for r in self.results(run):
+                seconds = f"{r.seconds:.3f}"
+                record = json.dumps(r.record, separators=(",", ":"))
+                stamp = (r.version, r.finished_at, record)
+                writer.writerow([run.key[:16], r.episode, repr(r.accuracy), seconds, *stamp])
+        described = {run.key[:16]: asdict(run) for run in runs}
+        write_atomically(folder / "episodes.csv", text.getvalue().encode())
+        write_atomically(folder / "runs.json", (json.dumps(described, indent=1) + "\n").encode())
+
+    def load_export(self, folder: Path) -> None:
+        """Add what `export` wrote."""
+        runs = json.loads((folder / "runs.json").read_text(encoding="utf-8"))
+        by_run: dict[str, list[EpisodeResult]] = {name: [] for name in runs}
+        with closing((folder / "episodes.csv").open(newline="", encoding="utf-8")) as lines:
+            for row in csv.DictReader(lines):
+                by_run[row["run"]].append(
+                    EpisodeResult(
+                        int(row["episode"]),
+                        float(row["accuracy"]),
+                        float(row["seconds"]),
+                        json.loads(row["record"]),
+                        row["version"],
+                        row["finished_at"],
+                    )
+                )
+        for name, results in by_run.items():
+            self.add(Run(**runs[name]), results)
+
+    def _run_id(self, run: Run) -> int:
+        values = asdict(run) | {
+            "settings": json.dumps(run.settings, sort_keys=True),
+            "protocol": json.dumps(run.protocol, sort_keys=True),
+            "key": run.key,
+        }
+        names = ", ".join(values)
+        marks = ", ".join("?" for _ in values)
+        self._database.execute(
+            f"INSERT OR IGNORE INTO runs ({names}) VALUES ({marks})", list(values.values())
+        )
+        found = self._database.execute("SELECT run_id FROM runs WHERE key = ?", [run.key])
+        return int(found.fetchone()[0])

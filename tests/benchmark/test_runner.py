@@ -1,0 +1,119 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from appl.benchmark.plan import Plan, make_plan
+from appl.benchmark.runner import Job, open_jobs, run_plan, solve
+from appl.benchmark.tables import make_table, to_markdown
+from appl.errors import DataError, SettingsError, UnknownNameError
+from appl.settings.benchmark import BenchSettings, ProtocolSettings, RowSettings
+from appl.settings.files import structure_settings
+from appl.store import ResultStore
+
+
+@pytest.fixture
+def plan(bench_settings: BenchSettings, bench_root: Path, tmp_path: Path) -> Plan:
+    return make_plan(bench_settings, bench_root / "data", tmp_path / "cache")
+
+
+def accuracies(plan: Plan, store: ResultStore) -> dict[tuple[str, str], list[float]]:
+    return {
+        (row.title, target.name): [r.accuracy for r in store.results(plan.run(row, target))]
+        for row in plan.rows
+        for target in plan.targets.values()
+    }
+
+
+def test_two_workers_give_what_this_process_gives(
+    plan: Plan, bench_root: Path, tmp_path: Path
+) -> None:
+    store = ResultStore(tmp_path / "two.sqlite")
+    run_plan(plan, bench_root / "data", tmp_path / "cache", store, n_workers=2)
+    found = accuracies(plan, store)
+    assert {key: len(values) for key, values in found.items()} == {
+        ("ProtoNet", "noise"): 4,
+        ("ProtoNet", "more"): 4,
+        ("TIM", "noise"): 4,
+        ("TIM", "more"): 4,
+        ("APPL", "noise"): 2,
+        ("APPL", "more"): 2,
+    }
+    alone = ResultStore(tmp_path / "alone.sqlite")
+    for job in open_jobs(plan, alone):
+        run = plan.run(plan.rows[job.row], plan.targets[job.target])
+        alone.add(run, solve(plan, job, tmp_path / "cache"))
+    assert accuracies(plan, alone) == found
+    assert list(open_jobs(plan, store)) == []
+
+
+def test_what_is_stored_is_not_done_again(plan: Plan, tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "r.sqlite")
+    run = plan.run(plan.rows[0], plan.targets["noise"])
+    results = solve(plan, Job(0, "noise", (0, 2)), tmp_path / "cache")
+    store.add(run, results)
+    left = [job for job in open_jobs(plan, store) if (job.row, job.target) == (0, "noise")]
+    assert left == [Job(0, "noise", (1, 3))]
+
+
+def test_first_episodes_come_first(plan: Plan, tmp_path: Path) -> None:
+    jobs = list(open_jobs(plan, ResultStore(tmp_path / "r.sqlite")))
+    firsts = [job.episodes[0] for job in jobs]
+    assert firsts == sorted(firsts)
+
+
+def test_a_preset_counts_by_its_values(plan: Plan, bench_settings: BenchSettings) -> None:
+    row = plan.rows[2]
+    assert row.settings["n_iterations"] == 2
+    assert row.settings["adapts"] == "batch_norm"
+
+
+def test_uneven_piles_share_supports_with_even_ones(
+    plan: Plan, bench_settings: BenchSettings, bench_root: Path, tmp_path: Path
+) -> None:
+    protocol = replace(bench_settings.protocol, dirichlet=2.0)
+    uneven = make_plan(
+        replace(bench_settings, protocol=protocol), bench_root / "data", tmp_path / "cache"
+    )
+    even_draw = plan.targets["noise"].draw(plan, 3)
+    draw = uneven.targets["noise"].draw(uneven, 3)
+    assert draw.support.tolist() == even_draw.support.tolist()
+    assert len(draw.query) == len(even_draw.query) == 9
+    row, target = plan.rows[0], plan.targets["noise"]
+    assert plan.run(row, target).key != uneven.run(row, target).key
+
+
+def test_table_from_the_store(plan: Plan, tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "r.sqlite")
+    for job in open_jobs(plan, store):
+        if job.target == "noise" and job.row < 2:
+            run = plan.run(plan.rows[job.row], plan.targets[job.target])
+            store.add(run, solve(plan, job, tmp_path / "cache"))
+    table = make_table(plan, store)
+    cell = table.cells["TIM", "noise"]
+    base = table.cells["ProtoNet", "noise"]
+    assert cell.difference.mean == pytest.approx(cell.accuracy.mean - base.accuracy.mean)
+    assert ("APPL", "noise") not in table.cells
+    text = to_markdown(table, ("ProtoNet",))
+    assert f"| TIM | {cell.accuracy.mean:.2f} ± " in text
+    assert "| APPL | – | – | – |" in text
+    assert "*quoted: the paper's ProtoNet" in text
+
+
+def test_mistakes_are_named(
+    bench_settings: BenchSettings, bench_root: Path, tmp_path: Path
+) -> None:
+    def plan_with(**changes: object) -> Plan:
+        settings = replace(bench_settings, **changes)  # type: ignore[arg-type]
+        return make_plan(settings, bench_root / "data", tmp_path / "cache")
+
+    with pytest.raises(UnknownNameError, match="prototypical"):
+        plan_with(rows=(RowSettings("prototypicle"),))
+    with pytest.raises(SettingsError, match="row 'tim': unknown key 'n_iteration'"):
+        plan_with(rows=(RowSettings("tim", settings={"n_iteration": 3}),))
+    with pytest.raises(DataError, match="nowhere"):
+        plan_with(targets={"nowhere": "Nowhere"})
+    with pytest.raises(SettingsError, match="at least one target"):
+        structure_settings(BenchSettings, {"targets": {}, "rows": []})
+    with pytest.raises(SettingsError, match="dirichlet"):
+        ProtocolSettings(dirichlet=-1.0)
