@@ -165,10 +165,12 @@ def test_renaming_the_classes_permutes_the_scores(small_encoder):
 @pytest.mark.parametrize("base", PRESETS)
 def test_every_ablation_runs_and_differs_from_the_whole(small_encoder, base, name):
     task = make_episode(noise=0.3).task
-    torch.manual_seed(1)
-    pcn = PCN(WIDTH, initialisation="random")
-    whole = adapt(small_encoder, pcn, task, preset(base, threshold=0.2))
-    changed = adapt(small_encoder, pcn, task, variant(preset(base, threshold=0.2), name))
+    pcn = PCN(WIDTH)
+    with torch.no_grad():  # near the class mean, but not equal to it
+        noise = torch.randn(pcn.linear.weight.shape, generator=torch.Generator().manual_seed(1))
+        pcn.linear.weight += 0.05 * noise
+    whole = adapt(small_encoder, pcn, task, preset(base, threshold=0.1))
+    changed = adapt(small_encoder, pcn, task, variant(preset(base, threshold=0.1), name))
     assert changed.scores.isfinite().all()
     assert not torch.equal(changed.scores, whole.scores)
 
@@ -211,7 +213,7 @@ def test_an_exploding_rate_ends_finite(small_encoder):
 def test_adaptation_helps_on_a_shifted_task():
     """Clear classes under noise that hides them from an untrained encoder: adapting must gain."""
     gains = []
-    for seed in range(4):
+    for seed in range(6):
         episode = make_episode(4, 5, n_query=12, seed=seed, noise=0.35)
         encoder = make_small_encoder(seed)
         chosen = preset("robust", n_iterations=40, learning_rate=1e-2, frozen_stages=0)
@@ -222,6 +224,39 @@ def test_adaptation_helps_on_a_shifted_task():
 
 
 def test_every_setting_of_the_method_is_explained():
-    for group in (AdaptSettings, type(AdaptSettings().wma), type(AdaptSettings().views)):
+    groups = ("prototypes", "wma", "views", "information")
+    paper = AdaptSettings()
+    for group in (paper, *(getattr(paper, name) for name in groups)):
         for item in fields(group):
-            assert item.name in ("prototypes", "wma", "views") or item.metadata["why"]
+            assert item.name in groups or item.metadata["why"]
+
+
+@pytest.mark.parametrize("source", ["propagation", "information"])
+def test_answers_and_pseudo_labels_from_all_images_together(small_encoder, source):
+    """Both ways solve an easy task, and the pseudo-labels of iteration 1 are the head's own."""
+    episode = make_episode(noise=0.05)
+    settings = preset("robust", pseudo_from=source, predict_from=source, n_iterations=1)
+    settings = with_changes(settings, views={"n_views": 1})
+    result = adapt(small_encoder, PCN(WIDTH), episode.task, settings)
+    assert episode.accuracy(result.scores) == 1.0
+    torch.testing.assert_close(result.scores.exp().sum(1), torch.ones(12), atol=1e-4, rtol=0)
+    assert torch.equal(result.records[0].labels, episode.query_class_ids)
+
+
+def test_answers_from_the_mean_over_views_use_every_view(small_encoder):
+    episode = make_episode(noise=0.3)
+    views = {"n_views": 3, "kinds": "all"}
+    frozen = preset("robust", n_iterations=0, predict_from="current", views=views)
+    clean = adapt(small_encoder, PCN(WIDTH), episode.task, frozen)
+    mean = with_changes(frozen, views={"predict_on": "mean"})
+    averaged = adapt(small_encoder, PCN(WIDTH), episode.task, mean)
+    assert not torch.allclose(clean.prototypes, averaged.prototypes)
+    model = module.TaskModel(small_encoder, episode.task, mean)
+    means = torch.stack(
+        [
+            small_encoder.pool(small_encoder.run(maps, model.frozen_stages))
+            for maps in model._cache.maps
+        ]
+    ).mean(0)
+    prototypes = class_means(means[: episode.task.n_support], episode.task.class_ids, 3)
+    torch.testing.assert_close(averaged.prototypes, prototypes, atol=1e-4, rtol=1e-3)

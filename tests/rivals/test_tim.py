@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from appl.core.distances import class_means
+from appl.core.information import information_weights
 from appl.errors import SettingsError
 from appl.rivals.tim import TIM
 from tests.rivals.test_every_method import blobs
@@ -18,11 +19,10 @@ def unit_task():
 
 def test_alternation_lowers_the_objective_at_every_iteration() -> None:
     support, class_ids, query, _ = unit_task()
-    start = class_means(support, class_ids, 4)
     values = []
     for n_iterations in range(12):
         method = TIM(features="unit", n_iterations=n_iterations)
-        weights = method._alternate(start, support, class_ids, query)
+        weights = information_weights(support, class_ids, query, n_iterations=n_iterations)
         values.append(float(method.objective(weights, support, class_ids, query)))
     assert all(after <= before + 1e-6 for before, after in pairwise(values))
     assert values[-1] < values[0] - 1e-3

@@ -4,20 +4,43 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from appl.core.distances import class_means
 
-def centre_and_normalise(support: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-    """Take square roots of non-negative features, centre each set, and scale to unit length.
+
+def centre_and_normalise(
+    support: Tensor, class_ids: Tensor, query: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Take square roots of non-negative features, centre them, and scale to unit length.
 
     The root tames the few large entries of pooled ReLU features; features with negative entries
-    keep their values. Supports and queries are centred apart: their classes occur at other rates.
+    keep their values. The centre is half the mean of the class means and half that of the queries:
+    the first knows every class alike, the second knows the pile, whatever its size.
     """
     if support.amin() >= 0 and query.amin() >= 0:
         support, query = support.sqrt(), query.sqrt()
-    both = [F.normalize(part - part.mean(0), dim=1) for part in (support, query)]
-    return both[0], both[1]
+    n_way = int(class_ids.max()) + 1
+    centre = (class_means(support, class_ids, n_way).mean(0) + query.mean(0)) / 2
+    return F.normalize(support - centre, dim=1), F.normalize(query - centre, dim=1)
 
 
 def pairwise_gap(distances: Tensor) -> Tensor:
     """Return the mean difference between the nearest and the second nearest prototype."""
     nearest = distances.topk(2, dim=1, largest=False).values
     return torch.mean(nearest[:, 1] - nearest[:, 0])
+
+
+def likeliest_scale(distances: Tensor, class_ids: Tensor) -> float:
+    """Return the factor s under which softmax(−s·distances) gives the classes the most credit.
+
+    A search over three decades on either side of one over the mean distance: the loss is convex
+    in s, and no finer answer is needed. Where classes cannot be told apart, s is small; where all
+    of n are right, they stand for a right share of (n + 1) / (n + 2) only.
+    """
+    unit = distances.mean().clamp(min=1e-12)
+    factors = torch.logspace(-3, 3, 121, dtype=torch.float64).to(distances.device) / unit.double()
+    scores = -factors[:, None, None] * distances.double()
+    log_probs = torch.log_softmax(scores, 2)
+    doubt = 1 / (len(class_ids) + 2)
+    own = log_probs[:, torch.arange(len(class_ids), device=class_ids.device), class_ids].mean(1)
+    credit = (1 - doubt) * own + doubt * log_probs.mean((1, 2))
+    return float(factors[credit.argmax()])

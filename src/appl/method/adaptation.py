@@ -5,14 +5,15 @@ What the text leaves open is a setting (docs/deviations.md).
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor
 
 from appl.core.distances import class_probs, squared_distances
 from appl.core.episode import Task
-from appl.core.features import centre_and_normalise, pairwise_gap
+from appl.core.features import centre_and_normalise, likeliest_scale, pairwise_gap
+from appl.core.information import information_scores, information_weights
 from appl.core.propagation import propagate
 from appl.encoders import Encoder
 from appl.method.classifier import PrototypeClassifier
@@ -85,6 +86,7 @@ def adapt(
     threshold = settings.threshold
     if settings.threshold_rule == "by_way":
         threshold = min(threshold * 5 / task.n_way, 1.0)
+    first_features = model.final_features() if settings.predict_with == "both" else None
     records: list[IterationRecord] = []
     labels: Tensor | None = None
     termination = "finished"
@@ -97,7 +99,7 @@ def adapt(
         prototypes = classifier.prototypes(support)
         h = squared_distances(query, prototypes)  # eq. hx
         if iteration == 1:
-            scale = _distance_scale(h, encoder.meta.width, settings)
+            scale = _distance_scale(classifier, support, h, settings)
         h = scale * h
 
         # h̃ (eq. tildehx) and P̃ (eq. pseudo) contain this iteration's h (B13).
@@ -159,21 +161,22 @@ def adapt(
     if termination != "finished":
         model.roll_back()
     model.predict_mode()
-    support, query = model.clean_features()
+    support, query = model.final_features()
     if not bool(support.isfinite().all() and query.isfinite().all()):
         termination = f"the features were not finite after iteration {len(records)}"
         model.roll_back()
-        support, query = model.clean_features()
+        support, query = model.final_features()
     classifier.group(support)
     prototypes = classifier.prototypes(support)
     h = squared_distances(query, prototypes)
     if not records:
-        scale = _distance_scale(h, encoder.meta.width, settings)
+        scale = _distance_scale(classifier, support, h, settings)
     scores = -scale * h
     if settings.predict_from == "average" and records:
         scores = -average.average().to(scores)
-    elif settings.predict_from == "propagation":
-        scores = -_propagated(support, query, class_ids)
+    elif settings.predict_from in ("propagation", "information"):
+        sets = [(support, query)] if first_features is None else [first_features, (support, query)]
+        scores = -_transduced(settings.predict_from, sets, class_ids, settings)
     return Adaptation(
         scores=scores,
         prototypes=prototypes,
@@ -197,22 +200,46 @@ def _pseudo_vectors(
     if settings.views.wma_on == "clean" and model.has_views:
         features = model.clean_features()
         h = scale * classifier.distances(*features)
-    if settings.pseudo_from == "propagation":
-        h = _propagated(*features, classifier.class_ids)
+    if settings.pseudo_from != "distances":
+        h = _transduced(settings.pseudo_from, [features], classifier.class_ids, settings)
     return h.detach() if settings.detach_pseudo_labels else h
 
 
-def _propagated(support: Tensor, query: Tensor, class_ids: Tensor) -> Tensor:
-    """Return −log P of label propagation, so that softmax(−h) gives P back."""
-    support, query = centre_and_normalise(support, query)
-    probs = propagate(support, class_ids, query, int(class_ids.max()) + 1)
-    return -probs.clamp(min=1e-6).log()
+def _transduced(
+    kind: str,
+    features: list[tuple[Tensor, Tensor]],
+    class_ids: Tensor,
+    settings: AdaptSettings,
+) -> Tensor:
+    """Return −log P of what all images say together, so that softmax(−h) gives P back.
+
+    Several sets of features stand side by side: squared distances are then the mean over them.
+    """
+    parts = [centre_and_normalise(support, class_ids, query) for support, query in features]
+    support = torch.cat([support for support, _ in parts], 1) / len(parts) ** 0.5
+    query = torch.cat([query for _, query in parts], 1) / len(parts) ** 0.5
+    if kind == "propagation":
+        probs = propagate(support, class_ids, query, int(class_ids.max()) + 1)
+        return -probs.clamp(min=1e-6).log()
+    weights = information_weights(support, class_ids, query, **asdict(settings.information))
+    scores = information_scores(query, weights, settings.information.temperature)
+    return -torch.log_softmax(scores, 1)
 
 
-def _distance_scale(distances: Tensor, width: int, settings: AdaptSettings) -> float:
+def _distance_scale(
+    classifier: PrototypeClassifier, support: Tensor, distances: Tensor, settings: AdaptSettings
+) -> float:
     """Return the factor on all distances (A19); raw ones of wide features saturate any softmax."""
     if settings.distance_scale == "width":
-        return 1 / width
-    if settings.distance_scale == "task":
+        return 1 / support.shape[1]
+    has_single = bool((torch.bincount(classifier.class_ids) < 2).any())
+    # A single example cannot be left out of its class, so there is nothing to calibrate on.
+    if settings.distance_scale == "task" or (
+        settings.distance_scale == "calibrated" and has_single
+    ):
         return settings.gap / max(float(pairwise_gap(distances.detach())), 1e-12)
+    if settings.distance_scale == "calibrated":
+        own = classifier.distances(support.detach(), support.detach())
+        left_out = classifier.left_out_distances(support.detach(), own)
+        return likeliest_scale(left_out, classifier.class_ids)
     return 1.0

@@ -50,7 +50,8 @@ class TaskModel:
         if batch_norm == "task" or (self._whole_batch and self.frozen_stages):
             take_task_statistics(self.encoder, images)
         self.changes: list[str] = []
-        n_views = settings.views.n_views if settings.n_iterations else 1
+        wants_views = settings.n_iterations > 0 or settings.views.predict_on == "mean"
+        n_views = settings.views.n_views if wants_views else 1
         if n_views > 1:
             support = images[: task.n_support]
             self.changes = list(PROBES)
@@ -96,7 +97,20 @@ class TaskModel:
     @torch.no_grad()
     def clean_features(self) -> tuple[Tensor, Tensor]:
         """Encode the clean images, without gradients."""
-        parts = self._cache.clean.split(self._micro_batch or len(self._cache.clean))
+        return self._encode(self._cache.clean)
+
+    @torch.no_grad()
+    def final_features(self) -> tuple[Tensor, Tensor]:
+        """Encode what answers are made from: the clean images, or the mean over all views."""
+        if self.settings.views.predict_on == "clean" or not self.has_views:
+            return self.clean_features()
+        views = [self._encode(maps) for maps in self._cache.maps]
+        support = torch.stack([support for support, _ in views]).mean(0)
+        query = torch.stack([query for _, query in views]).mean(0)
+        return support, query
+
+    def _encode(self, maps: Tensor) -> tuple[Tensor, Tensor]:
+        parts = maps.split(self._micro_batch or len(maps))
         support, query = torch.cat([self._late(part) for part in parts]).split(self._sizes)
         return support, query
 

@@ -25,6 +25,7 @@ VARIANTS: dict[str, Change] = {
         predict_from="current",
         standardise_images=False,
         prototypes={"kind": "mean"},
+        views={"n_views": 1},
     ),
 }
 

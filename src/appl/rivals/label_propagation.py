@@ -34,7 +34,7 @@ class LabelPropagation:
 
     def scores(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
         """Return the log of the propagated class probabilities."""
-        support, query = centre_and_normalise(support, query)
+        support, query = centre_and_normalise(support, class_ids, query)
         probs = propagate(
             support,
             class_ids,

@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from appl.core.distances import class_means, squared_distances
+from appl.core.distances import class_means
 from appl.core.features import centre_and_normalise
+from appl.core.information import information_scores, information_weights
 from appl.core.methods import METHODS, MethodCard
 from appl.settings._checks import check_ranges, setting
 
@@ -48,19 +49,20 @@ class TIM:
     def scores(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
         """Return the scores −τ/2·‖z − w_n‖² of the queries."""
         if self.features == "centred":
-            support, query = centre_and_normalise(support, query)
+            support, query = centre_and_normalise(support, class_ids, query)
         else:
             support, query = F.normalize(support, dim=1), F.normalize(query, dim=1)
-        weights = class_means(support, class_ids, int(class_ids.max()) + 1)
         solve = self._alternate if self.solver == "alternating" else self._descend
-        return self._scores(query, solve(weights, support, class_ids, query))
+        return information_scores(query, solve(support, class_ids, query), self.temperature)
 
     def objective(
         self, weights: Tensor, support: Tensor, class_ids: Tensor, query: Tensor
     ) -> Tensor:
         """Return L for features that are scaled already."""
-        support_loss = F.cross_entropy(self._scores(support, weights), class_ids)
-        log_probs = torch.log_softmax(self._scores(query, weights), 1)
+        support_loss = F.cross_entropy(
+            information_scores(support, weights, self.temperature), class_ids
+        )
+        log_probs = torch.log_softmax(information_scores(query, weights, self.temperature), 1)
         conditional = -(log_probs.exp() * log_probs).sum(1).mean()
         marginal = log_probs.exp().mean(0)
         marginal_entropy = -(marginal * marginal.clamp(min=1e-12).log()).sum()
@@ -70,13 +72,8 @@ class TIM:
             + self.conditional_weight * conditional
         )
 
-    def _scores(self, features: Tensor, weights: Tensor) -> Tensor:
-        return -self.temperature / 2 * squared_distances(features, weights)
-
-    def _descend(
-        self, weights: Tensor, support: Tensor, class_ids: Tensor, query: Tensor
-    ) -> Tensor:
-        weights = weights.clone().requires_grad_()
+    def _descend(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
+        weights = class_means(support, class_ids, int(class_ids.max()) + 1).requires_grad_()
         adam = torch.optim.Adam([weights], lr=self.rate)
         for _ in range(self.n_iterations):
             adam.zero_grad()
@@ -84,27 +81,14 @@ class TIM:
             adam.step()
         return weights.detach()
 
-    def _alternate(
-        self, weights: Tensor, support: Tensor, class_ids: Tensor, query: Tensor
-    ) -> Tensor:
-        """Alternate between the queries' labels q and the weights, each in closed form."""
-        labels = F.one_hot(class_ids, len(weights)).to(support)
-        share = self.marginal_weight / (1 + self.marginal_weight)
-        support_share = self.support_weight / (1 + self.conditional_weight)
-        query_share = len(support) / len(query)
-        for _ in range(self.n_iterations):
-            support_probs = torch.softmax(self._scores(support, weights), 1)
-            query_probs = torch.softmax(self._scores(query, weights), 1)
-            sharpened = query_probs ** (1 + self.conditional_weight)
-            q = sharpened / sharpened.sum(0).clamp(min=1e-12) ** share
-            q = q / q.sum(1, keepdim=True).clamp(min=1e-12)
-            moved = support_share * _pull(labels, support_probs, support, weights)
-            moved = moved + query_share * _pull(q, query_probs, query, weights)
-            mass = support_share * labels.sum(0) + query_share * q.sum(0)
-            weights = moved / mass.clamp(min=1e-12)[:, None]
-        return weights
-
-
-def _pull(targets: Tensor, probs: Tensor, features: Tensor, weights: Tensor) -> Tensor:
-    """Return Σ_i t_in z_i + p_in (w_n − z_i) for every class n (n_way, width)."""
-    return targets.mT @ features + probs.sum(0)[:, None] * weights - probs.mT @ features
+    def _alternate(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
+        return information_weights(
+            support,
+            class_ids,
+            query,
+            n_iterations=self.n_iterations,
+            temperature=self.temperature,
+            support_weight=self.support_weight,
+            evenness=self.marginal_weight,
+            certainty=self.conditional_weight,
+        )

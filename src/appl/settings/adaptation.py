@@ -42,6 +42,27 @@ class ViewSettings:
     wma_on: Literal["same", "clean"] = setting(
         "same", "B22: moving average on the view of this iteration, or on the clean view"
     )
+    predict_on: Literal["clean", "mean"] = setting(
+        "clean", "B22: answer from the clean image's features, or from the mean over its views"
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+@dataclass(frozen=True)
+class InformationSettings:
+    """Information maximisation, where pseudo-labels or answers come from it (`core.information`).
+
+    A weak pull to equal shares and a strong hold on the supports: unlike TIM's own weights, these
+    lose nothing when the pile is uneven.
+    """
+
+    n_iterations: int = setting(40, "alternating steps", 0)
+    temperature: float = setting(15.0, "τ, on half the squared distance of unit vectors", 0)
+    support_weight: float = setting(3.0, "λ, of the supports; TIM: 0.1", 0)
+    evenness: float = setting(0.06, "a, of equal shares among the queries; TIM: 1", 0)
+    certainty: float = setting(0.1, "c, of confident answers", 0)
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -72,8 +93,9 @@ class AdaptSettings:
     )
     pseudo_labels: Literal["soft", "hard"] = setting("soft", "B1")
     detach_pseudo_labels: bool = setting(True, "B2: no gradient through the pseudo-label")
-    pseudo_from: Literal["distances", "propagation"] = setting(
-        "distances", "where h comes from: eq. hx, or label propagation over S ∪ Q"
+    pseudo_from: Literal["distances", "propagation", "information"] = setting(
+        "distances",
+        "where h comes from: eq. hx; label propagation over S ∪ Q; or information maximisation",
     )
     threshold: float = setting(0.4, "ε, strict (B5)", 0, 1)
     threshold_rule: Literal["fixed", "by_way"] = setting(
@@ -93,14 +115,22 @@ class AdaptSettings:
     separation_pairs: Literal["unordered", "ordered"] = setting("unordered", "A3: pairs in L_dis")
     lambda_dis: float = setting(0.1, "weight of L_dis", 0)
     lambda_coh: float = setting(1e-3, "weight of L_coh^ft", 0)
-    distance_scale: Literal["raw", "width", "task"] = setting(
+    distance_scale: Literal["raw", "width", "task", "calibrated"] = setting(
         "raw",
-        "A19: distances as they are; divided by the width; or scaled once so that the mean gap "
-        "between a query's nearest and second prototype is `gap`",
+        "A19: distances as they are; divided by the width; scaled once so that the mean gap "
+        "between a query's nearest and second prototype is `gap`; or so that the probabilities "
+        "of left-out supports are as likely as can be",
     )
     gap: float = setting(5.0, "aim of distance_scale = 'task'", 0)
-    predict_from: Literal["current", "average", "propagation"] = setting(
-        "current", "B12: the final distances; their moving average; label propagation"
+    predict_from: Literal["current", "average", "propagation", "information"] = setting(
+        "current",
+        "B12: the final distances; their moving average; label propagation; information "
+        "maximisation",
+    )
+    predict_with: Literal["adapted", "both"] = setting(
+        "adapted",
+        "features of the adapted encoder, or beside them those of the first one; propagation and "
+        "information only",
     )
     standardise_images: bool = setting(False, "every image to mean 0, deviation 1, as released")
     recluster_every: int = setting(1, "B17: iterations between two clusterings; K > K' only", 1)
@@ -109,6 +139,7 @@ class AdaptSettings:
     prototypes: PrototypeSettings = field(default_factory=PrototypeSettings)
     wma: WMASettings = field(default_factory=WMASettings)
     views: ViewSettings = field(default_factory=ViewSettings)
+    information: InformationSettings = field(default_factory=InformationSettings)
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -149,8 +180,8 @@ ADAPT_PRESETS = {
         support_reduction="mean",
         query_reduction="mean_all",
         cohesion_reduction="mean",
-        distance_scale="task",
-        predict_from="propagation",
+        distance_scale="calibrated",
+        predict_from="information",
         recluster_every=10,
         prototypes=PrototypeSettings(
             order="symmetric",

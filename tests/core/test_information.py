@@ -1,0 +1,62 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from appl.core.distances import class_means
+from appl.core.information import information_scores, information_weights
+
+
+def blobs(counts, spread=0.25, seed=0):
+    """Unit vectors around random directions, so many queries of each class."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.randn(len(counts), 12, generator=generator)
+
+    def draw(ids):
+        noise = spread * torch.randn(len(ids), 12, generator=generator) * centres.norm(dim=1).mean()
+        return F.normalize(centres[ids] + noise, dim=1)
+
+    class_ids = torch.arange(len(counts)).repeat_interleave(2)
+    answers = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    return draw(class_ids), class_ids, draw(answers), answers
+
+
+def shares(evenness, task):
+    support, class_ids, query, _ = task
+    weights = information_weights(support, class_ids, query, evenness=evenness)
+    return torch.softmax(information_scores(query, weights), 1).mean(0)
+
+
+def test_one_step_by_the_formulas_written_out() -> None:
+    support, class_ids, query, _ = blobs([4, 3, 5])
+    w = class_means(support, class_ids, 3)
+    tau, lam, a, c = 10.0, 0.5, 0.7, 0.2
+    found = information_weights(
+        support, class_ids, query, n_iterations=1,
+        temperature=tau, support_weight=lam, evenness=a, certainty=c,
+    )  # fmt: skip
+    p_s, p_q = (torch.softmax(-tau / 2 * torch.cdist(x, w).square(), 1) for x in (support, query))
+    q = p_q ** (1 + c) / (p_q ** (1 + c)).sum(0) ** (a / (1 + a))
+    q /= q.sum(1, keepdim=True)
+    kappa, rho = lam / (1 + c), len(support) / len(query)
+    for n in range(3):
+        top, bottom = torch.zeros(12), 0.0
+        for z, y, p in zip(support, class_ids == n, p_s[:, n], strict=True):
+            top += kappa * (y * z + p * (w[n] - z))
+            bottom += kappa * y
+        for z, label, p in zip(query, q[:, n], p_q[:, n], strict=True):
+            top += rho * (label * z + p * (w[n] - z))
+            bottom += rho * label
+        torch.testing.assert_close(found[n], top / bottom, atol=1e-5, rtol=1e-5)
+
+
+def test_a_strong_pull_makes_shares_even_and_a_weak_one_leaves_them() -> None:
+    task = blobs([40, 5, 5], spread=0.6)
+    strong, weak = shares(5.0, task), shares(0.02, task)
+    assert strong.tolist() == pytest.approx([1 / 3] * 3, abs=0.05)
+    assert weak[0] > 0.55  # of 0.8 in truth
+
+
+def test_no_steps_give_the_class_means() -> None:
+    support, class_ids, query, _ = blobs([3, 3])
+    weights = information_weights(support, class_ids, query, n_iterations=0)
+    torch.testing.assert_close(weights, class_means(support, class_ids, 2))
