@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from appl.method.pcn import PCN
     from appl.method.variants import variant
     from appl.settings import AdaptSettings, ComputeSettings, MetaTrainSettings, load_settings
+    from appl.training.shipped import load_pretrained
+    from appl.training.weights import Pretrained
 
 _HOMES = {
     "Adaptation": "appl.method.adaptation",
@@ -33,6 +35,8 @@ _HOMES = {
     "adapt": "appl.method.adaptation",
     "from_module": "appl.encoders",
     "import_resnet10": "appl.encoders",
+    "Pretrained": "appl.training.weights",
+    "load_pretrained": "appl.training.shipped",
     "load_settings": "appl.settings",
     "resolve_compute": "appl.core.compute",
     "variant": "appl.method.variants",
@@ -49,11 +53,13 @@ __all__ = [
     "Episode",
     "MetaTrainSettings",
     "MetaTrainer",
+    "Pretrained",
     "Task",
     "__version__",
     "adapt",
     "from_module",
     "import_resnet10",
+    "load_pretrained",
     "load_settings",
     "resolve_compute",
     "variant",

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appl.core.seeds import generator_for
-from appl.datasets.episodes import sample_episode, uneven_counts
+from appl.datasets.episodes import draw_episode, uneven_counts
 from appl.datasets.packed import PackedImages
 from appl.errors import TaskError
 
@@ -30,7 +30,7 @@ def numbers(images):
 @given(index=st.integers(0, 500), n_way=st.integers(2, 6), n_shot=st.integers(1, 5))
 def test_no_image_is_in_both_sets_and_labels_are_right(index, n_way, n_shot):
     data = numbered()
-    episode = sample_episode(data, list(NAMES), n_way=n_way, n_shot=n_shot, index=index)
+    episode = draw_episode(data, NAMES, n_way=n_way, n_shot=n_shot, index=index).load(data)
     support, query = numbers(episode.task.support), numbers(episode.task.query)
     assert len(set(support + query)) == n_way * (n_shot + 15)
     of_class = {}
@@ -46,7 +46,7 @@ def test_no_image_is_in_both_sets_and_labels_are_right(index, n_way, n_shot):
 
 def test_an_episode_is_a_function_of_its_number():
     data = numbered()
-    first, again, other = (sample_episode(data, list(NAMES), index=i) for i in (3, 3, 4))
+    first, again, other = (draw_episode(data, NAMES, index=i).load(data) for i in (3, 3, 4))
     assert torch.equal(first.task.query, again.task.query)
     assert not torch.equal(first.task.query, other.task.query)
     assert first.query_class_ids.tolist() != sorted(first.query_class_ids.tolist())
@@ -54,9 +54,9 @@ def test_an_episode_is_a_function_of_its_number():
 
 def test_too_small_a_class_is_named():
     with pytest.raises(TaskError, match="class 'c1' has 12 images; 5 supports and 15 queries"):
-        sample_episode(numbered((30, 12, 25, 20, 40, 22)), ["c0", "c1"], n_way=2)
+        draw_episode(numbered((30, 12, 25, 20, 40, 22)), ["c0", "c1"], n_way=2)
     with pytest.raises(TaskError, match="2 classes are too few for a 5-way"):
-        sample_episode(numbered(), ["c0", "c1"])
+        draw_episode(numbered(), ["c0", "c1"])
 
 
 def test_uneven_counts_keep_the_total_and_the_room() -> None:

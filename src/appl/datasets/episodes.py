@@ -75,30 +75,6 @@ def draw_episode(
     )
 
 
-def sample_episode(
-    data: PackedImages,
-    class_names: Sequence[str],
-    *,
-    n_way: int = 5,
-    n_shot: int = 5,
-    n_query: int = 15,
-    dirichlet: float = 0.0,
-    seed: int = 0,
-    index: int = 0,
-) -> Episode:
-    """Draw an episode (see `draw_episode`) and take its images out of the data set."""
-    return draw_episode(
-        data,
-        class_names,
-        n_way=n_way,
-        n_shot=n_shot,
-        n_query=n_query,
-        dirichlet=dirichlet,
-        seed=seed,
-        index=index,
-    ).load(data)
-
-
 def uneven_counts(
     total: int, room: Sequence[int], concentration: float, generator: torch.Generator
 ) -> list[int]:

@@ -23,7 +23,7 @@ from appl.core.episode import Episode, Task
 from appl.core.files import write_atomically
 from appl.core.images import colour_jitter, random_resized_crop
 from appl.core.seeds import generator_for
-from appl.datasets.episodes import sample_episode
+from appl.datasets.episodes import draw_episode
 from appl.datasets.packed import PackedImages
 from appl.errors import WeightsError
 from appl.method.classifier import PrototypeClassifier
@@ -136,7 +136,7 @@ def draw_task(
     index: int,
 ) -> Episode:
     """Return task number `index` of an epoch (from 1), augmented if the settings say so (A17)."""
-    episode = sample_episode(
+    episode = draw_episode(
         source,
         class_names,
         n_way=settings.n_way,
@@ -144,7 +144,7 @@ def draw_task(
         n_query=settings.n_query,
         seed=settings.seed,
         index=(epoch - 1) * settings.n_tasks + index,
-    )
+    ).load(source)
     if not settings.augment:
         return episode
     task = episode.task
