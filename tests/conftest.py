@@ -22,6 +22,7 @@ def small_meta(**changes) -> EncoderMeta:
         stages=("early", "late"),
         max_frozen_stages=1,
         min_px=8,
+        texture_stage="early",
     )
     return EncoderMeta(**(values | changes))
 

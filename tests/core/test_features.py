@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.optimize import minimize_scalar
 
-from appl.core.features import centre_and_normalise, likeliest_scale
+from appl.core.features import Centring, centre_and_normalise, likeliest_scale
 
 
 def task(seed: int = 0):
@@ -48,6 +48,17 @@ def test_negative_features_keep_their_values() -> None:
     plain = support - centre
     torch.testing.assert_close(found, plain / plain.norm(dim=1, keepdim=True))
     assert found.norm(dim=1).tolist() == pytest.approx([1.0] * 6)
+
+
+def test_a_later_image_is_placed_like_one_of_the_pile() -> None:
+    support, class_ids, query = task()
+    centring = Centring.of(support, class_ids, query)
+    torch.testing.assert_close(
+        centring(query[3:4])[0], centre_and_normalise(support, class_ids, query)[1][3]
+    )
+    below_zero = query[3:4].clone()
+    below_zero[0, 0] = -0.5
+    assert centring(below_zero).isfinite().all()
 
 
 def test_the_likeliest_scale_by_a_general_minimiser() -> None:

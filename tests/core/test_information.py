@@ -1,9 +1,11 @@
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from appl.core.distances import class_means
-from appl.core.information import information_scores, information_weights
+from appl.core.information import fitting_evenness, information_scores, information_weights
 
 
 def blobs(counts, spread=0.25, seed=0):
@@ -60,3 +62,33 @@ def test_no_steps_give_the_class_means() -> None:
     support, class_ids, query, _ = blobs([3, 3])
     weights = information_weights(support, class_ids, query, n_iterations=0)
     torch.testing.assert_close(weights, class_means(support, class_ids, 2))
+
+
+def fitting(task, **changes):
+    support, class_ids, query, _ = task
+    settings = {"evenness": 1.0, "least_evenness": 0.04, "uneven_at": 0.02, "n_iterations": 20}
+    settings |= {"temperature": 15.0, "support_weight": 3.0, "certainty": 0.1} | changes
+    return fitting_evenness(support, class_ids, query, **settings)
+
+
+def test_the_pull_to_equal_shares_fits_the_pile() -> None:
+    assert fitting(blobs([20, 20, 20])) > 0.9
+    assert fitting(blobs([50, 5, 5])) < 0.05
+
+
+def test_the_fitting_pull_by_the_formula_written_out() -> None:
+    task = blobs([14, 8, 8], spread=0.5)
+    support, class_ids, query, _ = task
+    weights = information_weights(
+        support, class_ids, query,
+        n_iterations=20, support_weight=3.0, evenness=0.2, certainty=0.1,
+    )  # fmt: skip
+    shares = torch.softmax(information_scores(query, weights), 1).mean(0)
+    divergence = sum(share * math.log(3 * share) for share in shares.tolist())
+    expected = 0.04 + 0.96 * math.exp(-divergence / 0.02)
+    assert 0.05 < expected < 0.95
+    assert fitting(task) == pytest.approx(expected, rel=1e-4)
+
+
+def test_one_pull_for_all_piles_where_least_and_most_are_the_same() -> None:
+    assert fitting(blobs([50, 5, 5]), least_evenness=1.0) == 1.0

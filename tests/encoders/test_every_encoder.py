@@ -1,5 +1,6 @@
 """What every registered encoder must do."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -43,6 +44,17 @@ def test_cutting_at_any_stage_gives_the_same_features(encoder, images):
         with torch.no_grad():
             late = encoder.pool(encoder.run(maps, stop))
         torch.testing.assert_close(late, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_a_description_is_the_features_and_the_deviations_of_an_earlier_map(encoder, images):
+    with torch.no_grad():
+        features, *texture = encoder.describe(images)
+        outputs = encoder.stage_outputs(encoder.normalise(images))
+    torch.testing.assert_close(features, encoder.encode(images), rtol=1e-4, atol=1e-5)
+    assert len(texture) == (encoder.meta.texture_stage is not None)
+    if texture:
+        expected = np.std(outputs[encoder.meta.texture_stage].numpy(), axis=(2, 3))
+        np.testing.assert_allclose(texture[0].numpy(), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_stage_outputs_end_in_the_map_before_pooling(encoder, images):

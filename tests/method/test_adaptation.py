@@ -241,22 +241,3 @@ def test_answers_and_pseudo_labels_from_all_images_together(small_encoder, sourc
     assert episode.accuracy(result.scores) == 1.0
     torch.testing.assert_close(result.scores.exp().sum(1), torch.ones(12), atol=1e-4, rtol=0)
     assert torch.equal(result.records[0].labels, episode.query_class_ids)
-
-
-def test_answers_from_the_mean_over_views_use_every_view(small_encoder):
-    episode = make_episode(noise=0.3)
-    views = {"n_views": 3, "kinds": "all"}
-    frozen = preset("robust", n_iterations=0, predict_from="current", views=views)
-    clean = adapt(small_encoder, PCN(WIDTH), episode.task, frozen)
-    mean = with_changes(frozen, views={"predict_on": "mean"})
-    averaged = adapt(small_encoder, PCN(WIDTH), episode.task, mean)
-    assert not torch.allclose(clean.prototypes, averaged.prototypes)
-    model = module.TaskModel(small_encoder, episode.task, mean)
-    means = torch.stack(
-        [
-            small_encoder.pool(small_encoder.run(maps, model.frozen_stages))
-            for maps in model._cache.maps
-        ]
-    ).mean(0)
-    prototypes = class_means(means[: episode.task.n_support], episode.task.class_ids, 3)
-    torch.testing.assert_close(averaged.prototypes, prototypes, atol=1e-4, rtol=1e-3)

@@ -1,5 +1,7 @@
 """Making features comparable before a nearest-neighbour graph is built on them."""
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -7,20 +9,40 @@ from torch import Tensor
 from appl.core.distances import class_means
 
 
-def centre_and_normalise(
-    support: Tensor, class_ids: Tensor, query: Tensor
-) -> tuple[Tensor, Tensor]:
+@dataclass(frozen=True)
+class Centring:
     """Take square roots of non-negative features, centre them, and scale to unit length.
 
     The root tames the few large entries of pooled ReLU features; features with negative entries
     keep their values. The centre is half the mean of the class means and half that of the queries:
     the first knows every class alike, the second knows the pile, whatever its size.
     """
-    if support.amin() >= 0 and query.amin() >= 0:
-        support, query = support.sqrt(), query.sqrt()
-    n_way = int(class_ids.max()) + 1
-    centre = (class_means(support, class_ids, n_way).mean(0) + query.mean(0)) / 2
-    return F.normalize(support - centre, dim=1), F.normalize(query - centre, dim=1)
+
+    takes_root: bool
+    centre: Tensor  # (width,)
+
+    @classmethod
+    def of(cls, support: Tensor, class_ids: Tensor, query: Tensor) -> "Centring":
+        """Find the centre of a task's features."""
+        takes_root = bool(support.amin() >= 0 and query.amin() >= 0)
+        if takes_root:
+            support, query = support.sqrt(), query.sqrt()
+        n_way = int(class_ids.max()) + 1
+        return cls(takes_root, (class_means(support, class_ids, n_way).mean(0) + query.mean(0)) / 2)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Return unit vectors (n, width)."""
+        # An image that comes later may have an entry below zero where the task's had none.
+        features = features.clamp(min=0).sqrt() if self.takes_root else features
+        return F.normalize(features - self.centre, dim=1)
+
+
+def centre_and_normalise(
+    support: Tensor, class_ids: Tensor, query: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Bring a task's features to unit length around their common centre; see `Centring`."""
+    centring = Centring.of(support, class_ids, query)
+    return centring(support), centring(query)
 
 
 def pairwise_gap(distances: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ L = λ·CE(S) − a·H(mean p) + c·mean H(p) with p = softmax(−τ/2·‖z −
 queries' labels q and the weights lowers a bound of L at every step and needs no rate.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -45,6 +47,35 @@ def information_weights(
         mass = support_share * labels.sum(0) + query_share * q.sum(0)
         weights = moved / mass.clamp(min=1e-12)[:, None]
     return weights
+
+
+def fitting_evenness(
+    support: Tensor,
+    class_ids: Tensor,
+    query: Tensor,
+    *,
+    evenness: float,
+    least_evenness: float,
+    uneven_at: float,
+    **weights_settings: float,
+) -> float:
+    """Return the pull to equal shares that fits this pile of queries, at most `evenness`.
+
+    A weak pull is tried first. How far its shares are from equal ones, D = KL(shares ‖ equal), is
+    about half the squared relative deviation of a class's share; the pull falls with exp(−D/D₀),
+    D₀ = `uneven_at`, to `least_evenness` where the pile is clearly uneven.
+    """
+    weights = information_weights(
+        support,
+        class_ids,
+        query,
+        evenness=(evenness * least_evenness) ** 0.5,
+        **weights_settings,  # type: ignore[arg-type]
+    )
+    temperature = weights_settings["temperature"]
+    shares = torch.softmax(information_scores(query, weights, temperature), 1).mean(0).detach()
+    divergence = float((shares * (shares * len(shares)).clamp(min=1e-12).log()).sum())
+    return least_evenness + (evenness - least_evenness) * math.exp(-divergence / uneven_at)
 
 
 def information_scores(features: Tensor, weights: Tensor, temperature: float = 15.0) -> Tensor:

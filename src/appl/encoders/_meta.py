@@ -21,7 +21,8 @@ class EncoderMeta:
     `stages` names the parts that run one after the other; the first `max_frozen_stages` of them
     may be frozen and their activations cached while the rest adapts. `non_negative` says whether
     every feature is >= 0, which makes the mean-initialised prototype network equal to ProtoNet.
-    `advised_frozen_stages` is how many the preset `robust` freezes.
+    `advised_frozen_stages` is how many the preset `robust` freezes. `texture_stage` names the stage
+    whose channels' deviations describe texture and style; none: the encoder gives no such thing.
     """
 
     name: str
@@ -34,6 +35,7 @@ class EncoderMeta:
     non_negative: bool = True
     min_px: int = 32
     advised_frozen_stages: int = 0
+    texture_stage: str | None = None
     weights: WeightsSource | None = None
 
     @property

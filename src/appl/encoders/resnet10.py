@@ -22,6 +22,7 @@ META = EncoderMeta(
     stages=("stem", "stage1", "stage2", "stage3", "stage4"),
     max_frozen_stages=4,
     advised_frozen_stages=3,
+    texture_stage="stage3",
 )
 
 

@@ -5,17 +5,16 @@ What the text leaves open is a setting (docs/deviations.md).
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from appl.core.distances import class_probs, squared_distances
 from appl.core.episode import Task
-from appl.core.features import centre_and_normalise, likeliest_scale, pairwise_gap
-from appl.core.information import information_scores, information_weights
-from appl.core.propagation import propagate
+from appl.core.features import likeliest_scale, pairwise_gap
 from appl.encoders import Encoder
+from appl.method.answer import Described, weigh_together
 from appl.method.classifier import PrototypeClassifier
 from appl.method.losses import (
     cohesion_loss,
@@ -86,7 +85,10 @@ def adapt(
     threshold = settings.threshold
     if settings.threshold_rule == "by_way":
         threshold = min(threshold * 5 / task.n_way, 1.0)
-    first_features = model.final_features() if settings.predict_with == "both" else None
+    weighs_all = settings.predict_from in ("propagation", "information")
+    described: list[Described] = []
+    if weighs_all and settings.predict_with == "both":
+        described += model.describe()
     records: list[IterationRecord] = []
     labels: Tensor | None = None
     termination = "finished"
@@ -161,11 +163,11 @@ def adapt(
     if termination != "finished":
         model.roll_back()
     model.predict_mode()
-    support, query = model.final_features()
+    support, query = model.clean_features()
     if not bool(support.isfinite().all() and query.isfinite().all()):
         termination = f"the features were not finite after iteration {len(records)}"
         model.roll_back()
-        support, query = model.final_features()
+        support, query = model.clean_features()
     classifier.group(support)
     prototypes = classifier.prototypes(support)
     h = squared_distances(query, prototypes)
@@ -174,9 +176,9 @@ def adapt(
     scores = -scale * h
     if settings.predict_from == "average" and records:
         scores = -average.average().to(scores)
-    elif settings.predict_from in ("propagation", "information"):
-        sets = [(support, query)] if first_features is None else [first_features, (support, query)]
-        scores = -_transduced(settings.predict_from, sets, class_ids, settings)
+    elif weighs_all:
+        described += model.describe()
+        scores = -weigh_together(settings.predict_from, described, class_ids, settings.information)
     return Adaptation(
         scores=scores,
         prototypes=prototypes,
@@ -200,30 +202,13 @@ def _pseudo_vectors(
     if settings.views.wma_on == "clean" and model.has_views:
         features = model.clean_features()
         h = scale * classifier.distances(*features)
-    if settings.pseudo_from != "distances":
-        h = _transduced(settings.pseudo_from, [features], classifier.class_ids, settings)
-    return h.detach() if settings.detach_pseudo_labels else h
-
-
-def _transduced(
-    kind: str,
-    features: list[tuple[Tensor, Tensor]],
-    class_ids: Tensor,
-    settings: AdaptSettings,
-) -> Tensor:
-    """Return −log P of what all images say together, so that softmax(−h) gives P back.
-
-    Several sets of features stand side by side: squared distances are then the mean over them.
-    """
-    parts = [centre_and_normalise(support, class_ids, query) for support, query in features]
-    support = torch.cat([support for support, _ in parts], 1) / len(parts) ** 0.5
-    query = torch.cat([query for _, query in parts], 1) / len(parts) ** 0.5
-    if kind == "propagation":
-        probs = propagate(support, class_ids, query, int(class_ids.max()) + 1)
-        return -probs.clamp(min=1e-6).log()
-    weights = information_weights(support, class_ids, query, **asdict(settings.information))
-    scores = information_scores(query, weights, settings.information.temperature)
-    return -torch.log_softmax(scores, 1)
+    if settings.detach_pseudo_labels:
+        features, h = (features[0].detach(), features[1].detach()), h.detach()
+    if settings.pseudo_from == "distances":
+        return h
+    return weigh_together(
+        settings.pseudo_from, [Described(*features)], classifier.class_ids, settings.information
+    )
 
 
 def _distance_scale(

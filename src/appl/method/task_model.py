@@ -5,6 +5,7 @@ pays for the late stages only. Whole-batch statistics need the whole batch in on
 statistics the batch may be cut into micro-batches, which gives the same gradient exactly.
 """
 
+from collections.abc import Iterable
 from copy import deepcopy
 
 import torch
@@ -12,8 +13,9 @@ from torch import Tensor, nn
 
 from appl.core.draws import content_draws
 from appl.core.episode import Task
-from appl.encoders import Encoder
+from appl.encoders import CACHE_BATCH, Encoder
 from appl.errors import SettingsError
+from appl.method.answer import Described
 from appl.method.batch_norm import take_task_statistics, use_batch_statistics
 from appl.method.views import DRAWS_A_VIEW, PROBES, ViewCache, bearable_changes
 from appl.settings.adaptation import AdaptSettings
@@ -41,7 +43,7 @@ class TaskModel:
                 "in one pass; use 'task' or 'running' to save memory"
             )
 
-        images = task.images().to(encoder.pixel_mean.device)
+        images = self._images = task.images().to(encoder.pixel_mean.device)
         if settings.standardise_images:
             # As released: each image to mean 0 and deviation 1, after the source's normalisation.
             self.encoder.standardise = True
@@ -50,9 +52,9 @@ class TaskModel:
         if batch_norm == "task" or (self._whole_batch and self.frozen_stages):
             take_task_statistics(self.encoder, images)
         self.changes: list[str] = []
-        wants_views = settings.n_iterations > 0 or settings.views.predict_on == "mean"
-        n_views = settings.views.n_views if wants_views else 1
-        if n_views > 1:
+        self._answers_mirrored = settings.views.predict_on == "mirrored"
+        n_views = settings.views.n_views if settings.n_iterations else 1
+        if n_views > 1 or self._answers_mirrored:
             support = images[: task.n_support]
             self.changes = list(PROBES)
             if settings.views.kinds == "from_task":
@@ -100,14 +102,29 @@ class TaskModel:
         return self._encode(self._cache.clean)
 
     @torch.no_grad()
-    def final_features(self) -> tuple[Tensor, Tensor]:
-        """Encode what answers are made from: the clean images, or the mean over all views."""
-        if self.settings.views.predict_on == "clean" or not self.has_views:
-            return self.clean_features()
-        views = [self._encode(maps) for maps in self._cache.maps]
-        support = torch.stack([support for support, _ in views]).mean(0)
-        query = torch.stack([query for _, query in views]).mean(0)
-        return support, query
+    def describe(self) -> list[Described]:
+        """Describe the images for an answer: their features, and their texture if it counts.
+
+        Each is the mean over the image and its mirror image, if the task can bear mirrors.
+        """
+        views = [self._images]
+        if self._answers_mirrored and "mirror" in self.changes:
+            views.append(self._images.flip(3))
+        parts: int | list[int] = CACHE_BATCH
+        if self._whole_batch:
+            parts = self._sizes if self._apart else sum(self._sizes)
+        kinds = [self._describe(view.split(parts)) for view in views]
+        described = []
+        weights = [1.0, self.settings.texture_weight]
+        for kind, weight in zip(zip(*kinds, strict=True), weights, strict=False):
+            support, query = torch.stack(kind).mean(0).split(self._sizes)
+            if weight:
+                described.append(Described(support, query, weight))
+        return described
+
+    def _describe(self, parts: Iterable[Tensor]) -> list[Tensor]:
+        described = zip(*map(self.encoder.describe, parts), strict=True)
+        return [torch.cat(kind) for kind in described]
 
     def _encode(self, maps: Tensor) -> tuple[Tensor, Tensor]:
         parts = maps.split(self._micro_batch or len(maps))

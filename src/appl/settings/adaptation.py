@@ -42,8 +42,10 @@ class ViewSettings:
     wma_on: Literal["same", "clean"] = setting(
         "same", "B22: moving average on the view of this iteration, or on the clean view"
     )
-    predict_on: Literal["clean", "mean"] = setting(
-        "clean", "B22: answer from the clean image's features, or from the mean over its views"
+    predict_on: Literal["clean", "mirrored"] = setting(
+        "clean",
+        "B22: answer from the clean image, or from it and its mirror image where the task can bear "
+        "mirrors; propagation and information only",
     )
 
     def __post_init__(self) -> None:
@@ -54,14 +56,16 @@ class ViewSettings:
 class InformationSettings:
     """Information maximisation, where pseudo-labels or answers come from it (`core.information`).
 
-    A weak pull to equal shares and a strong hold on the supports: unlike TIM's own weights, these
-    lose nothing when the pile is uneven.
+    TIM pulls every pile to equal shares, which costs much where they are not equal. Here the pull
+    is as strong as the shares that are found allow.
     """
 
     n_iterations: int = setting(40, "alternating steps", 0)
     temperature: float = setting(15.0, "τ, on half the squared distance of unit vectors", 0)
     support_weight: float = setting(3.0, "λ, of the supports; TIM: 0.1", 0)
-    evenness: float = setting(0.06, "a, of equal shares among the queries; TIM: 1", 0)
+    evenness: float = setting(1.0, "a, of equal shares where the pile is even; TIM: always", 0)
+    least_evenness: float = setting(0.03, "a where the pile is clearly uneven", 0)
+    uneven_at: float = setting(0.02, "D₀: KL between the shares found and equal ones", 1e-9)
     certainty: float = setting(0.1, "c, of confident answers", 0)
 
     def __post_init__(self) -> None:
@@ -132,6 +136,12 @@ class AdaptSettings:
         "features of the adapted encoder, or beside them those of the first one; propagation and "
         "information only",
     )
+    texture_weight: float = setting(
+        0.0,
+        "of an earlier stage's texture beside the features when answering; propagation and "
+        "information only",
+        0,
+    )
     standardise_images: bool = setting(False, "every image to mean 0, deviation 1, as released")
     recluster_every: int = setting(1, "B17: iterations between two clusterings; K > K' only", 1)
     micro_batch: int = setting(0, "images a forward pass, to save memory; 0: all", 0)
@@ -182,6 +192,7 @@ ADAPT_PRESETS = {
         cohesion_reduction="mean",
         distance_scale="calibrated",
         predict_from="information",
+        texture_weight=0.5,
         recluster_every=10,
         prototypes=PrototypeSettings(
             order="symmetric",
@@ -190,6 +201,6 @@ ADAPT_PRESETS = {
             cluster_share="size",
         ),
         wma=WMASettings(start="debiased"),
-        views=ViewSettings(n_views=4),
+        views=ViewSettings(n_views=4, predict_on="mirrored"),
     ),
 }

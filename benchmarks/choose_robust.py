@@ -1,0 +1,239 @@
+"""The measurements that the preset `robust` was chosen by: no target data set has a part in them.
+
+    python benchmarks/choose_robust.py run DOMAINS OUT.csv --encoder resnet10 --px 84 --episodes 4
+    python benchmarks/choose_robust.py table OUT.csv
+
+DOMAINS is a folder of class-folder trees: the development domains, and the shifted copies of the
+source's validation classes (`shifted_source.py`; names that start with `val_`). Each episode is
+adapted once by every way in `ADAPTATIONS` and answered in every way in `ANSWERS`, on even piles and
+on uneven ones (Dirichlet, concentration 2). What is in OUT.csv already is not done again.
+"""
+
+import argparse
+import csv
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from appl.core.episode import Task
+from appl.datasets.episodes import draw_episode
+from appl.datasets.listing import list_folder
+from appl.datasets.packed import pack
+from appl.encoders import CACHE_BATCH, Encoder
+from appl.method.adaptation import adapt
+from appl.method.answer import Described, weigh_together
+from appl.method.row import APPL
+from appl.method.views import bearable_changes
+from appl.rivals.label_propagation import LabelPropagation
+from appl.rivals.prototypical import Prototypical
+from appl.rivals.tim import TIM
+from appl.settings.adaptation import InformationSettings
+from appl.training.shipped import load_pretrained, weights_digest
+
+COLUMNS = (
+    "encoder", "weights", "image_px", "domain", "pile", "episode",
+    "adaptation", "answer", "accuracy", "seconds",
+)  # fmt: skip
+PILES = {"even": 0.0, "uneven": 2.0}
+
+# What is adapted, how far, and by which pseudo-labels; the rest as in `robust`.
+ADAPTATIONS: dict[str, dict[str, Any] | None] = {
+    "frozen": None,
+    "norms": {"pseudo_from": "distances"},
+    "norms, information": {"pseudo_from": "information"},
+    "last stage's norms, information": {"pseudo_from": "information", "frozen_stages": 4},
+    "weights 3e-4, information": {
+        "pseudo_from": "information", "adapts": "all", "learning_rate": 3e-4,
+    },
+    "weights 1e-3, propagation": {
+        "pseudo_from": "propagation", "adapts": "all", "learning_rate": 1e-3,
+    },
+}  # fmt: skip
+
+Kinds = dict[str, list[Described]]
+
+
+def fixed_information(kinds: list[Described], class_ids: torch.Tensor) -> torch.Tensor:
+    """Answer with one weak pull to equal shares, whatever the pile."""
+    settings = InformationSettings(evenness=0.06, least_evenness=0.06)
+    return -weigh_together("information", kinds, class_ids, settings)
+
+
+def information(kinds: list[Described], class_ids: torch.Tensor) -> torch.Tensor:
+    """Answer as `robust` does."""
+    return -weigh_together("information", kinds, class_ids, InformationSettings())
+
+
+def rival(method: Any) -> Callable[[list[Described], torch.Tensor], torch.Tensor]:
+    """Answer by a rival's rule on the features alone."""
+    return lambda kinds, ids: method.scores(kinds[0].support, ids, kinds[0].query)
+
+
+Answer = Callable[[list[Described], torch.Tensor], torch.Tensor]
+# name: (kinds of description, rule)
+FROZEN_ANSWERS: dict[str, tuple[str, Answer]] = {
+    "ProtoNet": ("features", rival(Prototypical())),
+    "label propagation": ("features", rival(LabelPropagation())),
+    "TIM": ("features", rival(TIM())),
+    "information, weak pull": ("features", fixed_information),
+    "information": ("features", information),
+    "information, texture": ("texture", information),
+    "information, texture, mirrored": ("mirrored", information),
+}
+ADAPTED_ANSWERS: dict[str, tuple[str, Answer]] = {
+    "prototypes": ("features", rival(Prototypical())),
+    "information": ("features", information),
+    "information, texture, mirrored": ("mirrored", information),
+    "information, texture, mirrored, both encoders": ("both", information),
+}
+
+
+@torch.no_grad()
+def described(encoder: Encoder, task: Task, mirrors: bool) -> Kinds:
+    """Describe a task's images in every way that an answer may want."""
+    sizes = [task.n_support, task.n_query]
+
+    def kinds(images: torch.Tensor) -> list[torch.Tensor]:
+        parts = [encoder.describe(part) for part in images.split(CACHE_BATCH)]
+        return [torch.cat(kind) for kind in zip(*parts, strict=True)]
+
+    def both(values: list[torch.Tensor]) -> list[Described]:
+        weights = [1.0, 0.5]
+        return [
+            Described(*value.split(sizes), weight)  # type: ignore[call-arg]
+            for value, weight in zip(values, weights, strict=False)
+        ]
+
+    clean = kinds(task.images())
+    mean = clean
+    if mirrors:
+        mean = [(a + b) / 2 for a, b in zip(clean, kinds(task.images().flip(3)), strict=True)]
+    return {"features": both(clean)[:1], "texture": both(clean), "mirrored": both(mean)}
+
+
+def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """Adapt and answer one episode in every way that is missing."""
+    torch.set_num_threads(1)
+    start = load_pretrained(job["encoder"])
+    folder = Path(job["domain_path"])
+    data = pack(list_folder(folder), folder.parent / ".packed", job["image_px"])
+    draw = draw_episode(data, data.class_names, dirichlet=PILES[job["pile"]], index=job["episode"])
+    task = draw.load(data).task
+    support = task.images()[: task.n_support]
+    mirrors = "mirror" in bearable_changes(start.encoder, support, task.class_ids)
+    frozen = described(start.encoder, task, mirrors)
+    rows = []
+    for name in job["adaptations"]:
+        changes, kinds, answers, seconds = ADAPTATIONS[name], frozen, FROZEN_ANSWERS, 0.0
+        if changes is not None:
+            settings = APPL(changes={**changes, "predict_from": "current"}).settings()
+            began = time.perf_counter()
+            result = adapt(start.encoder, start.pcn, task, settings)
+            seconds = time.perf_counter() - began
+            kinds, answers = described(result.encoder, task, mirrors), ADAPTED_ANSWERS
+            kinds["both"] = frozen["mirrored"] + kinds["mirrored"]
+        for answer, (kind, rule) in answers.items():
+            scores = rule(kinds[kind], task.class_ids)
+            right = (scores.argmax(1) == draw.query_class_ids).float().mean().item()
+            rows.append(
+                {key: job[key] for key in COLUMNS[:6]}
+                | {"adaptation": name, "answer": answer}
+                | {"accuracy": f"{100 * right:.2f}", "seconds": f"{seconds:.2f}"}
+            )
+    return rows
+
+
+def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+    """List the episodes that miss some way of adapting."""
+    digest = weights_digest(load_pretrained(arguments.encoder))[:12]
+    domains = sorted(path for path in arguments.domains.iterdir() if path.is_dir())
+    for episode in range(arguments.episodes):
+        for domain in domains:
+            if domain.name.startswith("."):
+                continue
+            for pile in PILES:
+                job = {
+                    "encoder": arguments.encoder, "weights": digest, "image_px": arguments.px,
+                    "domain": domain.name, "pile": pile, "episode": episode,
+                }  # fmt: skip
+                key = tuple(str(value) for value in job.values())
+                missing = [
+                    name
+                    for name in arguments.adaptations or ADAPTATIONS
+                    if (*key, name) not in done
+                ]
+                if missing:
+                    yield job | {"domain_path": str(domain), "adaptations": missing}
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure what is missing; every finished episode is on disk."""
+    out: Path = arguments.out
+    done: set[tuple[str, ...]] = set()
+    if out.exists():
+        with out.open() as file:
+            done = {tuple(row[column] for column in COLUMNS[:7]) for row in csv.DictReader(file)}
+    todo = list(jobs(arguments, done))
+    pool = ProcessPoolExecutor(arguments.workers, mp_context=multiprocessing.get_context("spawn"))
+    with pool, out.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        if not out.stat().st_size:
+            writer.writeheader()
+        for n, future in enumerate(as_completed(pool.submit(measure, job) for job in todo), 1):
+            writer.writerows(future.result())
+            file.flush()
+            print(f"\r{n} of {len(todo)} episodes", end="", flush=True)
+    print()
+
+
+def table(arguments: argparse.Namespace) -> None:
+    """Print the means as a Markdown table."""
+    with arguments.out.open() as file:
+        rows = list(csv.DictReader(file))
+    print("| adaptation | answer | development | | shifted source | | episodes | seconds |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| | | even | uneven | even | uneven | | |")
+    ways = dict.fromkeys((row["adaptation"], row["answer"]) for row in rows)
+    for adaptation, answer in ways:
+        chosen = [r for r in rows if (r["adaptation"], r["answer"]) == (adaptation, answer)]
+        cells = []
+        for shifted in (False, True):
+            for pile in PILES:
+                means: dict[str, list[float]] = {}
+                for row in chosen:
+                    if row["domain"].startswith("val_") == shifted and row["pile"] == pile:
+                        means.setdefault(row["domain"], []).append(float(row["accuracy"]))
+                by_domain = [sum(values) / len(values) for values in means.values()]
+                cells.append(f"{sum(by_domain) / max(1, len(by_domain)):.2f}")
+        seconds = sum(float(row["seconds"]) for row in chosen) / len(chosen)
+        print(f"| {adaptation} | {answer} |", *(f"{c} |" for c in cells), end=" ")
+        print(f"{len(chosen)} | {seconds:.1f} |")
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("run")
+    command.add_argument("domains", type=Path)
+    command.add_argument("out", type=Path)
+    command.add_argument("--encoder", default="resnet10")
+    command.add_argument("--px", type=int, default=84)
+    command.add_argument("--episodes", type=int, default=4)
+    command.add_argument("--workers", type=int, default=2)
+    command.add_argument("--adaptations", nargs="*")
+    command.set_defaults(act=run)
+    command = commands.add_parser("table")
+    command.add_argument("out", type=Path)
+    command.set_defaults(act=table)
+    arguments = parser.parse_args()
+    arguments.act(arguments)
+
+
+if __name__ == "__main__":
+    main()

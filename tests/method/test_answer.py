@@ -1,0 +1,113 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from appl.core.features import centre_and_normalise
+from appl.method.adaptation import adapt
+from appl.method.answer import Described, weigh_together
+from appl.method.pcn import PCN
+from appl.method.task_model import TaskModel
+from appl.settings.adaptation import InformationSettings
+from tests.conftest import WIDTH, make_episode, make_small_encoder
+from tests.method.test_adaptation import preset
+
+CLASS_IDS = torch.tensor([0, 0, 1, 1, 2, 2])
+
+
+def kinds(*weights: float) -> list[Described]:
+    generator = torch.Generator().manual_seed(0)
+    return [
+        Described(
+            torch.rand(6, 8 + i, generator=generator),
+            torch.rand(9, 8 + i, generator=generator),
+            weight,
+        )
+        for i, weight in enumerate(weights)
+    ]
+
+
+def test_kinds_side_by_side_average_their_squared_distances() -> None:
+    """Without a step of information maximisation, scores are distances to class means."""
+    settings = InformationSettings(n_iterations=0)
+    found = -weigh_together("information", kinds(1.0, 0.5), CLASS_IDS, settings)
+    expected = torch.zeros(9, 3)
+    for kind in kinds(1.0, 0.5):
+        support, query = centre_and_normalise(kind.support, CLASS_IDS, kind.query)
+        means = support.view(3, 2, -1).mean(1)
+        expected -= 15 / 2 * torch.cdist(query, means).square() * kind.weight / 1.5
+    torch.testing.assert_close(found, torch.log_softmax(expected, 1), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("source", ["propagation", "information"])
+def test_the_same_kind_twice_changes_nothing(source: str) -> None:
+    once, settings = kinds(1.0), InformationSettings()
+    twice = [*once, Described(once[0].support, once[0].query, 0.3)]
+    torch.testing.assert_close(
+        weigh_together(source, once, CLASS_IDS, settings),
+        weigh_together(source, twice, CLASS_IDS, settings),
+        atol=1e-4,
+        rtol=1e-4,
+    )
+
+
+def described(encoder, episode, **changes) -> list[Described]:
+    settings = preset("robust", n_iterations=0, **changes)
+    return TaskModel(encoder, episode.task, settings).describe()
+
+
+def test_texture_counts_if_it_has_a_weight_and_the_encoder_has_it(small_encoder) -> None:
+    episode = make_episode()
+    views = {"predict_on": "clean"}
+    both = described(small_encoder, episode, texture_weight=0.5, views=views)
+    assert [kind.weight for kind in both] == [1.0, 0.5]
+    features, texture = small_encoder.describe(episode.task.query)
+    torch.testing.assert_close(both[0].query, features)
+    torch.testing.assert_close(both[1].query, texture)
+    assert len(described(small_encoder, episode, texture_weight=0.0, views=views)) == 1
+    without = make_small_encoder(texture_stage=None)
+    assert len(described(without, episode, texture_weight=0.5, views=views)) == 1
+
+
+def test_mirror_images_have_a_say_where_the_task_can_bear_them(small_encoder) -> None:
+    episode = make_episode(noise=0.3)
+    views = {"predict_on": "mirrored", "kinds": "all"}
+    kind = described(small_encoder, episode, texture_weight=0.0, views=views)[0]
+    query = episode.task.query
+    mean = (small_encoder.encode(query) + small_encoder.encode(query.flip(3))) / 2
+    torch.testing.assert_close(kind.query, mean)
+
+    # Classes that are each other's mirror images cannot bear it.
+    left = torch.zeros(1, 3, 12, 12)
+    left[..., :4] = 1
+    images = torch.cat([left.repeat(5, 1, 1, 1), left.flip(3).repeat(5, 1, 1, 1)])
+    images = (images + 0.05 * torch.rand(images.shape)).clamp(0, 1)
+    ids = torch.tensor([0] * 5 + [1] * 5)
+    episode = type(episode)(type(episode.task)(images, ids, images), ids)
+    views["kinds"] = "from_task"
+    kind = described(small_encoder, episode, texture_weight=0.0, views=views)[0]
+    torch.testing.assert_close(kind.query, small_encoder.encode(images))
+
+
+def test_both_encoders_have_a_say(small_encoder) -> None:
+    episode = make_episode(noise=0.3)
+    changes = {"n_iterations": 3, "learning_rate": 0.1, "texture_weight": 0.0}
+    result = adapt(
+        small_encoder,
+        PCN(WIDTH),
+        episode.task,
+        preset("robust", predict_with="both", views={"predict_on": "clean"}, **changes),
+    )
+    task = episode.task
+    expected = weigh_together(
+        "information",
+        [
+            Described(encoder.encode(task.support), encoder.encode(task.query))
+            for encoder in (small_encoder, result.encoder)
+        ],
+        task.class_ids,
+        InformationSettings(),
+    )
+    assert not torch.allclose(
+        small_encoder.encode(task.query), result.encoder.encode(task.query), rtol=1e-2
+    )
+    torch.testing.assert_close(F.log_softmax(result.scores, 1), -expected, atol=1e-3, rtol=1e-3)
