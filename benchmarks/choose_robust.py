@@ -42,18 +42,19 @@ COLUMNS = (
 PILES = {"even": 0.0, "uneven": 2.0}
 
 # What is adapted, how far, and by which pseudo-labels; the rest as in `robust`.
+NORMS = {"adapts": "batch_norm", "learning_rate": 3e-3, "frozen_stages": 3, "n_iterations": 30}
+INFORMED = NORMS | {"pseudo_from": "information"}
 ADAPTATIONS: dict[str, dict[str, Any] | None] = {
     "frozen": None,
-    "norms": {"pseudo_from": "distances"},
-    "norms, information": {"pseudo_from": "information"},
-    "last stage's norms, information": {"pseudo_from": "information", "frozen_stages": 4},
-    "weights 3e-4, information": {
-        "pseudo_from": "information", "adapts": "all", "learning_rate": 3e-4,
-    },
-    "weights 1e-3, propagation": {
-        "pseudo_from": "propagation", "adapts": "all", "learning_rate": 1e-3,
-    },
-}  # fmt: skip
+    "norms": NORMS | {"pseudo_from": "distances"},
+    "norms, information": INFORMED,
+    "norms, information, 20 iterations": INFORMED | {"n_iterations": 20},
+    "last stage's norms, information": INFORMED | {"frozen_stages": 4},
+    "last stage's norms 1e-2, information": INFORMED | {"frozen_stages": 4, "learning_rate": 1e-2},
+    "weights 3e-4, information": INFORMED | {"adapts": "all", "learning_rate": 3e-4},
+    "weights 1e-3, propagation": INFORMED
+    | {"pseudo_from": "propagation", "adapts": "all", "learning_rate": 1e-3},
+}
 
 Kinds = dict[str, list[Described]]
 
@@ -119,7 +120,7 @@ def described(encoder: Encoder, task: Task, mirrors: bool) -> Kinds:
 def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
     """Adapt and answer one episode in every way that is missing."""
     torch.set_num_threads(1)
-    start = load_pretrained(job["encoder"])
+    start = load_pretrained(job["start"])
     folder = Path(job["domain_path"])
     data = pack(list_folder(folder), folder.parent / ".packed", job["image_px"])
     draw = draw_episode(data, data.class_names, dirichlet=PILES[job["pile"]], index=job["episode"])
@@ -151,16 +152,20 @@ def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
 def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
     """List the episodes that miss some way of adapting."""
     digest = weights_digest(load_pretrained(arguments.encoder))[:12]
-    domains = sorted(path for path in arguments.domains.iterdir() if path.is_dir())
+    domains = sorted(arguments.domains.glob("[!.]*/"))
+    for domain in domains:  # decoded here, once, before processes share the files
+        pack(list_folder(domain), arguments.domains / ".packed", arguments.px)
     for episode in range(arguments.episodes):
         for domain in domains:
-            if domain.name.startswith("."):
-                continue
             for pile in PILES:
                 job = {
-                    "encoder": arguments.encoder, "weights": digest, "image_px": arguments.px,
-                    "domain": domain.name, "pile": pile, "episode": episode,
-                }  # fmt: skip
+                    "encoder": Path(arguments.encoder).stem,
+                    "weights": digest,
+                    "image_px": arguments.px,
+                    "domain": domain.name,
+                    "pile": pile,
+                    "episode": episode,
+                }
                 key = tuple(str(value) for value in job.values())
                 missing = [
                     name
@@ -168,7 +173,11 @@ def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[
                     if (*key, name) not in done
                 ]
                 if missing:
-                    yield job | {"domain_path": str(domain), "adaptations": missing}
+                    yield job | {
+                        "start": arguments.encoder,
+                        "domain_path": str(domain),
+                        "adaptations": missing,
+                    }
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Features of whole data sets: an image is embedded once, not once an episode."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def embed(
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     n_images = len(target.data.class_ids)
-    partial = path.with_name(f"{stem}.part.npy")
+    partial = path.with_name(f"{stem}.{os.getpid()}.part.npy")
     features = np.lib.format.open_memmap(
         partial, "w+", np.float32, (n_images, plan.pretrained.encoder.meta.width)
     )

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,8 @@ def pack(
     data, index = stem.with_name(f"{stem.name}.npy"), stem.with_name(f"{stem.name}.json")
     if not index.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        partial = stem.with_name(f"{stem.name}.part.npy")
+        # A name of its own: two processes that pack the same files must not share a mapping.
+        partial = stem.with_name(f"{stem.name}.{os.getpid()}.part.npy")
         pixels = np.lib.format.open_memmap(
             partial, mode="w+", dtype=np.uint8, shape=(len(paths), size_px, size_px, 3)
         )

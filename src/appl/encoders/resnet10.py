@@ -21,7 +21,7 @@ META = EncoderMeta(
     std=(0.229, 0.224, 0.225),
     stages=("stem", "stage1", "stage2", "stage3", "stage4"),
     max_frozen_stages=4,
-    advised_frozen_stages=3,
+    advised_frozen_stages=4,
     texture_stage="stage3",
 )
 
