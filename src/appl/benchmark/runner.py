@@ -22,6 +22,7 @@ from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, Row, Target, make_plan
 from appl.core.compute import resolve_compute
 from appl.core.methods import FeatureMethod
+from appl.core.processes import end_with_parent
 from appl.errors import ApplError
 from appl.settings.benchmark import BenchSettings
 from appl.settings.compute import ComputeSettings
@@ -125,6 +126,7 @@ _cache = Path()
 def _start(settings: BenchSettings, data_root: Path, cache: Path) -> None:
     """Load the plan once in each worker: weights and memory-mapped data, not sent job by job."""
     global _plan, _cache
+    end_with_parent()
     resolve_compute(ComputeSettings(n_threads=1, precision="fp32"))
     torch.set_num_threads(1)
     _plan, _cache = make_plan(settings, data_root, cache), cache
