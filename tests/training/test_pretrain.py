@@ -111,3 +111,24 @@ def test_the_rate_rises_to_its_peak_and_falls_to_zero():
     assert all(b > a for a, b in pairwise(rates[:15]))
     assert all(b < a for a, b in pairwise(rates[16:]))
     assert rates[-1] < 1e-3
+
+
+DISTILLED = with_changes(SETTINGS, distillation_weight=1.0)
+
+
+def test_a_distilled_run_killed_goes_on_to_the_same_weights_to_the_bit(source, tmp_path):
+    start = Start(make_small_encoder(), None, {}, "a")
+    whole = train(source, tmp_path / "whole", DISTILLED, start=start)
+    with pytest.raises(Killed):
+        train(source, tmp_path / "parts", DISTILLED, start=start, on_step=kill_in_the_second_epoch)
+    resumed = train(source, tmp_path / "parts", DISTILLED, start=start)
+    assert resumed.history == whole.history
+    assert_same_state(whole.encoder.state_dict(), resumed.encoder.state_dict())
+    assert_same_state(whole.teacher.state_dict(), resumed.teacher.state_dict())
+    plain = train(source, tmp_path / "plain", start=start)
+    assert plain.history != whole.history
+
+
+def test_fresh_weights_cannot_teach(source, tmp_path):
+    with pytest.raises(SettingsError, match="fresh weights cannot teach"):
+        train(source, tmp_path, DISTILLED)

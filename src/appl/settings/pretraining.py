@@ -24,6 +24,10 @@ class PretrainSettings:
     momentum: float = setting(0.9, "of SGD with Nesterov's correction", 0, 1)
     weight_decay: float = setting(5e-4, "on every weight that is not a norm or a bias", 0)
     label_smoothing: float = setting(0.1, "probability spread over the other classes", 0, 1)
+    distillation_weight: float = setting(
+        0.0, "weight of the starting weights' class probabilities, beside the true classes", 0
+    )
+    distillation_temperature: float = setting(4.0, "softens both sides of that comparison", 1e-3)
     n_validation_episodes: int = setting(200, "5-way 5-shot episodes after each epoch", 1)
     n_validation_images: int = setting(100, "images a validation class", 20)
 

@@ -25,7 +25,7 @@ from appl.core.files import write_atomically
 from appl.core.seeds import generator_for
 from appl.datasets.packed import PackedImages
 from appl.encoders import Encoder
-from appl.errors import DataError
+from appl.errors import DataError, SettingsError
 from appl.settings.files import to_toml
 from appl.settings.pretraining import PretrainSettings
 from appl.training.batches import Batch, load_batch
@@ -36,6 +36,7 @@ from appl.training.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from appl.training.distillation import Teacher
 from appl.training.distributed import ALONE, Processes
 from appl.training.start import Start
 from appl.training.validation import N_WAY, check_validation_classes, validate
@@ -62,6 +63,7 @@ class Pretraining:
     encoder: Encoder
     class_head: nn.Linear
     turn_head: nn.Linear
+    teacher: Teacher | None
     optimiser: torch.optim.SGD
     history: list[Epoch] = field(default_factory=list)
 
@@ -93,6 +95,11 @@ def pretrain(
         start.record if start else None,
         processes.n_processes,
     )
+    if settings.distillation_weight and start is None:
+        raise SettingsError(
+            "distillation_weight: fresh weights cannot teach; give weights to start from (--from), "
+            "or set it to 0"
+        )
     run = _start(encoder, len(train_classes), settings)
     if (folder / "last.pt").exists():
         _restore(run, folder / "last.pt", origin, settings)
@@ -171,19 +178,25 @@ def _start(encoder: Encoder, n_classes: int, settings: PretrainSettings) -> Pret
     device = encoder.pixel_mean.device
     class_head = nn.Linear(encoder.meta.width, n_classes).to(device)
     turn_head = nn.Linear(encoder.meta.width, 4).to(device)
-    parameters = [p for m in (encoder, class_head, turn_head) for p in m.parameters()]
+    modules: list[nn.Module] = [encoder, class_head, turn_head]
+    teacher = None
+    if settings.distillation_weight:
+        teacher = Teacher(encoder, n_classes).to(device)
+        modules.append(teacher)
+    parameters = [p for module in modules for p in module.parameters()]
     groups: list[dict[str, Any]] = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0},
     ]
     optimiser = torch.optim.SGD(groups, lr=0.0, momentum=settings.momentum, nesterov=True)
-    return Pretraining(encoder, class_head, turn_head, optimiser)
+    return Pretraining(encoder, class_head, turn_head, teacher, optimiser)
 
 
 def _step(
     run: Pretraining, batch: Batch, settings: PretrainSettings, processes: Processes
 ) -> tuple[float, float]:
-    features = run.encoder(run.encoder.normalise(batch.views))
+    pixels = run.encoder.normalise(batch.views)
+    features = run.encoder(pixels)
     targets = batch.class_ids.to(features.device)
     scores = run.class_head(features)
     loss = F.cross_entropy(scores, targets, label_smoothing=settings.label_smoothing)
@@ -194,6 +207,11 @@ def _step(
         quarters = batch.quarters.to(features.device)
         turn_loss = F.cross_entropy(run.turn_head(features), quarters, weight)
         loss = loss + settings.rotation_weight * turn_loss
+    if run.teacher is not None:
+        head_loss, distance = run.teacher.losses(
+            pixels, targets, scores, settings.distillation_temperature
+        )
+        loss = loss + head_loss + settings.distillation_weight * distance
     run.optimiser.zero_grad(set_to_none=True)
     loss.backward()
     parameters = [p for group in run.optimiser.param_groups for p in group["params"]]
@@ -209,6 +227,7 @@ def _running_statistics(encoder: Encoder) -> list[Tensor]:
 
 def _state(run: Pretraining) -> dict[str, Any]:
     return {
+        **({"teacher": run.teacher.state_dict()} if run.teacher is not None else {}),
         "encoder": run.encoder.state_dict(),
         "class_head": run.class_head.state_dict(),
         "turn_head": run.turn_head.state_dict(),
@@ -225,5 +244,7 @@ def _restore(
     run.encoder.load_state_dict(saved["encoder"])
     run.class_head.load_state_dict(saved["class_head"])
     run.turn_head.load_state_dict(saved["turn_head"])
+    if run.teacher is not None:
+        run.teacher.load_state_dict(saved["teacher"])
     run.optimiser.load_state_dict(saved["optimiser"])
     run.history = [Epoch(**epoch) for epoch in saved["history"]]

@@ -80,6 +80,9 @@ def trained_on(encoder: Encoder, source_name: str, image_px: int) -> None:
     """Write into the encoder's record on which source, and at which size, it is now trained."""
     before = encoder.meta.weights
     names = before.trained_on.split(", then ") if before else []
+    # "miniImageNet, 64 training classes" is the source miniimagenet already.
+    known = [name for name in names if name.casefold().startswith(source_name.casefold())]
+    source_name = known[0] if known else source_name
     licences = before.licence.split(", then ") if before else []
     weights = WeightsSource(
         "appl",
