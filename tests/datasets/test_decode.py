@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from appl.datasets._decode import decode_square
+from appl.datasets._decode import decode, decode_square
 from appl.errors import DataError
 
 
@@ -61,3 +61,39 @@ def test_a_truncated_jpeg_is_not_half_grey(tmp_path):
     (tmp_path / "cut.jpg").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match=r"cut\.jpg"):
         decode_square(tmp_path / "cut.jpg", 32)
+
+
+def test_16_bit_grey_keeps_its_shades(tmp_path):
+    ramp = np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
+    found = decode_square(save(tmp_path / "a.png", ramp), 8)[..., 0].astype(int)
+    assert np.abs(found.ravel() - np.linspace(0, 255, 64)).max() <= 1
+
+
+def test_transparency_is_seen_on_paper(tmp_path):
+    pixels = np.zeros((8, 8, 4), dtype=np.uint8)  # black, wholly transparent
+    pixels[:4, :, 3] = 255
+    found = decode_square(save(tmp_path / "a.png", pixels), 8)
+    assert (found[:4] == 0).all() and (found[4:] == 255).all()
+
+
+def test_the_first_page_of_an_animation_is_taken(tmp_path):
+    pages = [Image.new("RGB", (10, 10), colour) for colour in ("red", "blue")]
+    for name in ("a.gif", "a.tif"):
+        pages[0].save(tmp_path / name, save_all=True, append_images=pages[1:])
+        assert decode_square(tmp_path / name, 10)[5, 5].tolist() == [255, 0, 0]
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_a_bomb_is_named_and_not_opened(tmp_path):
+    path = tmp_path / "huge.png"
+    Image.new("1", (30000, 30000)).save(path)
+    with pytest.raises(DataError, match=r"huge\.png: too large an image .*cut it into tiles"):
+        decode_square(path, 32)
+
+
+def test_a_large_jpeg_is_read_at_a_part_of_its_size_and_looks_the_same(tmp_path):
+    ramp = np.add.outer(np.arange(1600), np.arange(1200)) * 255 // 2800
+    path = save(tmp_path / "a.jpg", np.stack([ramp] * 3, 2).astype(np.uint8), quality=95)
+    assert decode(path, 150).size == (150, 200)
+    whole = Image.fromarray(ramp.astype(np.uint8)).resize((64, 64), Image.Resampling.BILINEAR)
+    assert np.abs(decode_square(path, 64)[..., 0].astype(int) - np.asarray(whole)).max() <= 3
