@@ -13,8 +13,15 @@ from torch import Tensor
 from appl.core.distances import class_probs, squared_distances
 from appl.core.episode import Task
 from appl.core.features import likeliest_scale, pairwise_gap
+from appl.core.seeds import generator_for
 from appl.encoders import Encoder
-from appl.method.answer import Described, weigh_together
+from appl.method.answer import (
+    Answer,
+    Described,
+    InformedAnswer,
+    PrototypeAnswer,
+    weigh_together,
+)
 from appl.method.classifier import PrototypeClassifier
 from appl.method.losses import (
     cohesion_loss,
@@ -44,7 +51,7 @@ class IterationRecord:
     n_label_changes: int  # pseudo-labels that differ from the iteration before
     class_balance: tuple[float, ...]  # share of each class among the pseudo-labels
     support_accuracy: float  # share of the supports nearest to their own prototype
-    labels: Tensor  # (n_query,) pseudo-labels
+    labels: Tensor  # (n_query,) pseudo-labels; −1: no iteration has taken this query yet
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,8 @@ class Adaptation:
     scores: Tensor  # (n_query, n_way), higher is better
     prototypes: Tensor  # (n_way, width), of the adapted encoder
     encoder: Encoder
+    answer: Answer  # the rule behind the scores, for images that come later
+    mirrored: bool  # whether it wants an image and its mirror image
     records: tuple[IterationRecord, ...]
     termination: str  # "finished", or why it stopped early
     changes: tuple[str, ...]  # kinds of augmentation that the task could bear
@@ -90,26 +99,27 @@ def adapt(
     if weighs_all and settings.predict_with == "both":
         described += model.describe()
     records: list[IterationRecord] = []
-    labels: Tensor | None = None
+    labels = torch.full((task.n_query,), -1)
     termination = "finished"
     scale = 1.0
 
     for iteration in range(1, settings.n_iterations + 1):
-        support, query = model.features()
+        rows = _drawn_queries(task.n_query, iteration, settings)
+        support, query = model.features(rows)
         if (iteration - 1) % settings.recluster_every == 0:
             classifier.group(support)
         prototypes = classifier.prototypes(support)
         h = squared_distances(query, prototypes)  # eq. hx
         if iteration == 1:
-            scale = _distance_scale(classifier, support, h, settings)
+            scale = distance_scale(classifier, support, h, settings)
         h = scale * h
 
         # h̃ (eq. tildehx) and P̃ (eq. pseudo) contain this iteration's h (B13).
-        seen = _pseudo_vectors(model, classifier, (support, query), h, scale, settings)
+        seen = _pseudo_vectors(model, classifier, (support, query), h, scale, settings, rows)
         if not bool(seen.isfinite().all()):
             termination = f"the distances were not finite at iteration {iteration}"
             break
-        h_average = average.update(seen)
+        h_average = average.update(seen, rows)
         pseudo_probs = class_probs(h_average)
 
         support_distances = squared_distances(support, prototypes)
@@ -140,8 +150,9 @@ def adapt(
         if not model.step(loss):
             termination = f"a gradient was not finite at iteration {iteration}"
             break
-        before, labels = labels, h_average.detach().argmin(1)
-        balance = torch.bincount(labels, minlength=task.n_way) / task.n_query
+        before, labels = labels, labels.clone()
+        labels[slice(None) if rows is None else rows] = h_average.detach().argmin(1).cpu()
+        balance = torch.bincount(labels[labels >= 0], minlength=task.n_way) / (labels >= 0).sum()
         records.append(
             IterationRecord(
                 iteration=iteration,
@@ -152,10 +163,10 @@ def adapt(
                 separation_loss=dis.item(),
                 cohesion_loss=coh.item(),
                 selected_share=select_confident(pseudo_probs, threshold).float().mean().item(),
-                n_label_changes=0 if before is None else int((labels != before).sum()),
+                n_label_changes=int(((labels != before) & (before >= 0)).sum()),
                 class_balance=tuple(balance.tolist()),
                 support_accuracy=(own_distances.argmin(1) == class_ids).float().mean().item(),
-                labels=labels.cpu(),
+                labels=labels,
             )
         )
         on_iteration(records[-1])
@@ -172,22 +183,38 @@ def adapt(
     prototypes = classifier.prototypes(support)
     h = squared_distances(query, prototypes)
     if not records:
-        scale = _distance_scale(classifier, support, h, settings)
+        scale = distance_scale(classifier, support, h, settings)
     scores = -scale * h
+    answer: Answer = PrototypeAnswer(prototypes, scale)
     if settings.predict_from == "average" and records:
         scores = -average.average().to(scores)
     elif weighs_all:
         described += model.describe()
-        scores = -weigh_together(settings.predict_from, described, class_ids, settings.information)
+        if settings.predict_from == "information":
+            answer = InformedAnswer.fit(described, class_ids, settings.information)
+            placed = answer.place([kind.query for kind in described])
+            scores = torch.log_softmax(answer.scores(placed), 1)
+        else:
+            scores = -weigh_together("propagation", described, class_ids, settings.information)
     return Adaptation(
         scores=scores,
         prototypes=prototypes,
         encoder=model.encoder,
+        answer=answer,
+        mirrored=model.mirrored,
         records=tuple(records),
         termination=termination,
         changes=tuple(model.changes),
         notes=tuple(model.notes),
     )
+
+
+def _drawn_queries(n_query: int, iteration: int, settings: AdaptSettings) -> Tensor | None:
+    """Draw the queries that an iteration takes; None: all of them."""
+    if not 0 < settings.query_batch < n_query:
+        return None
+    generator = generator_for("queries", settings.seed, iteration)
+    return torch.randperm(n_query, generator=generator)[: settings.query_batch].sort().values
 
 
 def _pseudo_vectors(
@@ -197,10 +224,12 @@ def _pseudo_vectors(
     h: Tensor,
     scale: float,
     settings: AdaptSettings,
+    rows: Tensor | None,
 ) -> Tensor:
     """Return what the moving average takes in (n_query, n_way): smaller is nearer (B2, B22)."""
     if settings.views.wma_on == "clean" and model.has_views:
-        features = model.clean_features()
+        support, query = model.clean_features()
+        features = (support, query if rows is None else query[rows])
         h = scale * classifier.distances(*features)
     if settings.detach_pseudo_labels:
         features, h = (features[0].detach(), features[1].detach()), h.detach()
@@ -211,7 +240,7 @@ def _pseudo_vectors(
     )
 
 
-def _distance_scale(
+def distance_scale(
     classifier: PrototypeClassifier, support: Tensor, distances: Tensor, settings: AdaptSettings
 ) -> float:
     """Return the factor on all distances (A19); raw ones of wide features saturate any softmax."""

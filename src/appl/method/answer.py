@@ -3,6 +3,8 @@
 An image is described by one or more vectors: its features, its texture, the same by the encoder
 before it was adapted. Each kind is centred and scaled by itself, then they stand side by side, so
 that a squared distance is the weighted mean over the kinds.
+
+An answer is found on a task and then is a rule of its own: it scores any image, one by one.
 """
 
 from dataclasses import asdict, dataclass
@@ -10,7 +12,8 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from appl.core.features import centre_and_normalise
+from appl.core.distances import squared_distances
+from appl.core.features import Centring
 from appl.core.information import fitting_evenness, information_scores, information_weights
 from appl.core.propagation import propagate
 from appl.settings.adaptation import InformationSettings
@@ -25,34 +28,94 @@ class Described:
     weight: float = 1.0
 
 
+@dataclass(frozen=True)
+class Placing:
+    """How images of one task are brought side by side: a centring and a share for each kind."""
+
+    centrings: tuple[Centring, ...]
+    shares: tuple[float, ...]  # of the squared distance, one a kind
+
+    @classmethod
+    def of(cls, kinds: list[Described], class_ids: Tensor) -> "Placing":
+        """Find the centre of each kind."""
+        total = sum(kind.weight for kind in kinds)
+        centrings = tuple(Centring.of(kind.support, class_ids, kind.query) for kind in kinds)
+        return cls(centrings, tuple(kind.weight / total for kind in kinds))
+
+    def __call__(self, vectors: list[Tensor]) -> Tensor:
+        """Return unit vectors (n, total width) for the same kinds of vectors of any images."""
+        parts = zip(self.centrings, self.shares, vectors, strict=True)
+        return torch.cat([share**0.5 * centring(kind) for centring, share, kind in parts], 1)
+
+
+@dataclass(frozen=True)
+class InformedAnswer:
+    """Class weights found by information maximisation, and how to place an image beside them."""
+
+    placing: Placing
+    class_weights: Tensor  # (n_way, total width)
+    temperature: float
+
+    @classmethod
+    def fit(
+        cls, kinds: list[Described], class_ids: Tensor, settings: InformationSettings
+    ) -> "InformedAnswer":
+        """Find the weights on the supports and queries of a task."""
+        placing = Placing.of(kinds, class_ids)
+        support = placing([kind.support for kind in kinds])
+        query = placing([kind.query for kind in kinds])
+        values = asdict(settings)
+        evenness = fitting_evenness(support, class_ids, query, **values)
+        for name in ("evenness", "least_evenness", "uneven_at"):
+            del values[name]
+        weights = information_weights(support, class_ids, query, evenness=evenness, **values)
+        return cls(placing, weights, settings.temperature)
+
+    def place(self, vectors: list[Tensor]) -> Tensor:
+        """Bring images to where distances are taken (n, width)."""
+        return self.placing(vectors)
+
+    def distances(self, placed: Tensor) -> Tensor:
+        """Return the squared distances of placed images to the class weights (n, n_way)."""
+        return squared_distances(placed, self.class_weights)
+
+    def scores(self, placed: Tensor) -> Tensor:
+        """Return the scores of placed images (n, n_way), higher is better."""
+        return information_scores(placed, self.class_weights, self.temperature)
+
+
+@dataclass(frozen=True)
+class PrototypeAnswer:
+    """The paper's own rule: the nearest prototype of the adapted encoder (eq. 1)."""
+
+    prototypes: Tensor  # (n_way, width)
+    scale: float
+
+    def place(self, vectors: list[Tensor]) -> Tensor:
+        """Bring images to where distances are taken: their features (n, width)."""
+        return vectors[0]
+
+    def distances(self, placed: Tensor) -> Tensor:
+        """Return the squared distances of placed images to the prototypes (n, n_way)."""
+        return squared_distances(placed, self.prototypes)
+
+    def scores(self, placed: Tensor) -> Tensor:
+        """Return the scores of placed images (n, n_way), higher is better."""
+        return -self.scale * self.distances(placed)
+
+
+Answer = InformedAnswer | PrototypeAnswer
+
+
 def weigh_together(
     source: str, kinds: list[Described], class_ids: Tensor, settings: InformationSettings
 ) -> Tensor:
     """Return −log P of the queries (n_query, n_way), so that softmax(−h) gives P back."""
-    support, query = _side_by_side(kinds, class_ids)
+    query = [kind.query for kind in kinds]
     if source == "propagation":
-        probs = propagate(support, class_ids, query, int(class_ids.max()) + 1)
+        placing = Placing.of(kinds, class_ids)
+        support = placing([kind.support for kind in kinds])
+        probs = propagate(support, class_ids, placing(query), int(class_ids.max()) + 1)
         return -probs.clamp(min=1e-6).log()
-    return -torch.log_softmax(_informed_scores(support, class_ids, query, settings), 1)
-
-
-def _side_by_side(kinds: list[Described], class_ids: Tensor) -> tuple[Tensor, Tensor]:
-    total = sum(kind.weight for kind in kinds)
-    supports, queries = [], []
-    for kind in kinds:
-        support, query = centre_and_normalise(kind.support, class_ids, kind.query)
-        share = (kind.weight / total) ** 0.5
-        supports.append(share * support)
-        queries.append(share * query)
-    return torch.cat(supports, 1), torch.cat(queries, 1)
-
-
-def _informed_scores(
-    support: Tensor, class_ids: Tensor, query: Tensor, settings: InformationSettings
-) -> Tensor:
-    values = asdict(settings)
-    evenness = fitting_evenness(support, class_ids, query, **values)
-    for name in ("evenness", "least_evenness", "uneven_at"):
-        del values[name]
-    weights = information_weights(support, class_ids, query, evenness=evenness, **values)
-    return information_scores(query, weights, settings.temperature)
+    answer = InformedAnswer.fit(kinds, class_ids, settings)
+    return -torch.log_softmax(answer.scores(answer.place(query)), 1)

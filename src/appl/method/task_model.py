@@ -5,7 +5,6 @@ pays for the late stages only. Whole-batch statistics need the whole batch in on
 statistics the batch may be cut into micro-batches, which gives the same gradient exactly.
 """
 
-from collections.abc import Iterable
 from copy import deepcopy
 
 import torch
@@ -17,6 +16,7 @@ from appl.encoders import CACHE_BATCH, Encoder
 from appl.errors import SettingsError
 from appl.method.answer import Described
 from appl.method.batch_norm import take_task_statistics, use_batch_statistics
+from appl.method.describing import describe
 from appl.method.views import DRAWS_A_VIEW, PROBES, ViewCache, bearable_changes
 from appl.settings.adaptation import AdaptSettings
 
@@ -82,54 +82,61 @@ class TaskModel:
         """Whether an iteration sees other images than the clean ones."""
         return len(self._cache.maps) > 1
 
-    def features(self) -> tuple[Tensor, Tensor]:
-        """Encode one view of every image; return support and query features, with gradients."""
+    def features(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Encode one view of every support and of every query, or of the queries in `rows`.
+
+        Returns support and query features, with gradients.
+        """
         maps = self._cache.pick(self._draws)
+        sizes = self._sizes
+        if rows is not None:
+            sizes = [sizes[0], len(rows)]
+            maps = torch.cat([maps[: sizes[0]], maps[sizes[0] + rows]])
         if self._micro_batch:
             # Gradients stop at the features here; `step` carries them on, part by part.
             with torch.no_grad():
-                features = torch.cat([self._late(part) for part in maps.split(self._micro_batch)])
+                features = torch.cat(
+                    [self._late(part, sizes) for part in maps.split(self._micro_batch)]
+                )
             features.requires_grad_()
             self._pending = (maps, features)
         else:
-            features = self._late(maps)
-        support, query = features.split(self._sizes)
+            features = self._late(maps, sizes)
+        support, query = features.split(sizes)
         return support, query
 
     @torch.no_grad()
     def clean_features(self) -> tuple[Tensor, Tensor]:
         """Encode the clean images, without gradients."""
-        return self._encode(self._cache.clean)
+        maps = self._cache.clean
+        parts = maps.split(self._micro_batch or len(maps))
+        features = torch.cat([self._late(part, self._sizes) for part in parts])
+        support, query = features.split(self._sizes)
+        return support, query
 
-    @torch.no_grad()
+    @property
+    def mirrored(self) -> bool:
+        """Whether answers are made from an image and its mirror image."""
+        return self._answers_mirrored and "mirror" in self.changes
+
     def describe(self) -> list[Described]:
-        """Describe the images for an answer: their features, and their texture if it counts.
-
-        Each is the mean over the image and its mirror image, if the task can bear mirrors.
-        """
-        views = [self._images]
-        if self._answers_mirrored and "mirror" in self.changes:
-            views.append(self._images.flip(3))
+        """Describe the images for an answer: their features, and their texture if it counts."""
         parts: int | list[int] = CACHE_BATCH
         if self._whole_batch:
             parts = self._sizes if self._apart else sum(self._sizes)
-        kinds = [self._describe(view.split(parts)) for view in views]
-        described = []
-        weights = [1.0, self.settings.texture_weight]
-        for kind, weight in zip(zip(*kinds, strict=True), weights, strict=False):
-            support, query = torch.stack(kind).mean(0).split(self._sizes)
-            if weight:
-                described.append(Described(support, query, weight))
-        return described
-
-    def _describe(self, parts: Iterable[Tensor]) -> list[Tensor]:
-        described = zip(*map(self.encoder.describe, parts), strict=True)
-        return [torch.cat(kind) for kind in described]
-
-    def _encode(self, maps: Tensor) -> tuple[Tensor, Tensor]:
-        parts = maps.split(self._micro_batch or len(maps))
-        support, query = torch.cat([self._late(part) for part in parts]).split(self._sizes)
-        return support, query
+        texture_weight = self.settings.texture_weight
+        kinds = describe(
+            self.encoder,
+            self._images,
+            mirrored=self.mirrored,
+            with_texture=texture_weight > 0,
+            parts=parts,
+        )
+        weights = [1.0, texture_weight]
+        return [
+            Described(*kind.split(self._sizes), weight)  # type: ignore[call-arg]
+            for kind, weight in zip(kinds, weights, strict=False)
+        ]
 
     def step(self, loss: Tensor) -> bool:
         """Take one step down the loss; without one, return False, if a gradient is not finite."""
@@ -142,7 +149,7 @@ class TaskModel:
             for part, gradient in zip(
                 maps.split(self._micro_batch), features.grad.split(self._micro_batch), strict=True
             ):
-                self._late(part).backward(gradient)
+                self._late(part, self._sizes).backward(gradient)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         if not bool(torch.nn.utils.get_total_norm(gradients).isfinite()):
             return False
@@ -165,9 +172,9 @@ class TaskModel:
         if self.settings.predict_batch_norm == "running":
             use_batch_statistics(self.encoder, 0, False)
 
-    def _late(self, maps: Tensor) -> Tensor:
-        if self._apart and len(maps) == sum(self._sizes):
-            runs = [self.encoder.run(part, self.frozen_stages) for part in maps.split(self._sizes)]
+    def _late(self, maps: Tensor, sizes: list[int]) -> Tensor:
+        if self._apart and len(maps) == sum(sizes):
+            runs = [self.encoder.run(part, self.frozen_stages) for part in maps.split(sizes)]
             return self.encoder.pool(torch.cat(runs))
         return self.encoder.pool(self.encoder.run(maps, self.frozen_stages))
 

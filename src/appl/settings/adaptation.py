@@ -144,8 +144,11 @@ class AdaptSettings:
     )
     standardise_images: bool = setting(False, "every image to mean 0, deviation 1, as released")
     recluster_every: int = setting(1, "B17: iterations between two clusterings; K > K' only", 1)
+    query_batch: int = setting(
+        0, "queries an iteration takes, drawn anew each time; 0: all, as the paper", 0
+    )
     micro_batch: int = setting(0, "images a forward pass, to save memory; 0: all", 0)
-    seed: int = setting(0, "of the views", 0)
+    seed: int = setting(0, "of the views and of the queries that an iteration takes", 0)
     prototypes: PrototypeSettings = field(default_factory=PrototypeSettings)
     wma: WMASettings = field(default_factory=WMASettings)
     views: ViewSettings = field(default_factory=ViewSettings)
