@@ -44,17 +44,33 @@ PILES = {"even": 0.0, "uneven": 2.0}
 # What is adapted, how far, and by which pseudo-labels; the rest as in `robust`.
 NORMS = {"adapts": "batch_norm", "learning_rate": 3e-3, "frozen_stages": 3, "n_iterations": 30}
 INFORMED = NORMS | {"pseudo_from": "information"}
-ADAPTATIONS: dict[str, dict[str, Any] | None] = {
-    "frozen": None,
-    "norms": NORMS | {"pseudo_from": "distances"},
-    "norms, information": INFORMED,
-    "norms, information, 20 iterations": INFORMED | {"n_iterations": 20},
-    "last stage's norms, information": INFORMED | {"frozen_stages": 4},
-    "last stage's norms 1e-2, information": INFORMED | {"frozen_stages": 4, "learning_rate": 1e-2},
-    "weights 3e-4, information": INFORMED | {"adapts": "all", "learning_rate": 3e-4},
-    "weights 1e-3, propagation": INFORMED
-    | {"pseudo_from": "propagation", "adapts": "all", "learning_rate": 1e-3},
+GENTLE = INFORMED | {"learning_rate": 1e-3}
+ADAPTATIONS: dict[str, dict[str, dict[str, Any] | None]] = {
+    "resnet10": {
+        "frozen": None,
+        "norms": NORMS | {"pseudo_from": "distances"},
+        "norms, information": INFORMED,
+        "norms, information, 20 iterations": INFORMED | {"n_iterations": 20},
+        "last stage's norms, information": INFORMED | {"frozen_stages": 4},
+        "last stage's norms 1e-2, information": INFORMED
+        | {"frozen_stages": 4, "learning_rate": 1e-2},
+        "weights 3e-4, information": INFORMED | {"adapts": "all", "learning_rate": 3e-4},
+        "weights 1e-3, propagation": INFORMED
+        | {"pseudo_from": "propagation", "adapts": "all", "learning_rate": 1e-3},
+    },
+    "efficientnet_lite0": {
+        "frozen": None,
+        "norms from stage 6 on, 1e-3": GENTLE | {"frozen_stages": 6},
+        "norms from stage 6 on, 3e-3": INFORMED | {"frozen_stages": 6},
+        "norms from stage 7 on, 1e-3": GENTLE | {"frozen_stages": 7},
+        "norms from stage 7 on, 3e-3": INFORMED | {"frozen_stages": 7},
+        "the head's norm, 3e-3": INFORMED | {"frozen_stages": 8},
+        "weights from stage 7 on, 1e-4": INFORMED
+        | {"frozen_stages": 7, "adapts": "all", "learning_rate": 1e-4},
+    },
 }
+# Stages whose texture was tried beside the features; the encoder's record names the chosen one.
+TEXTURES = {"resnet10": ("stage3",), "efficientnet_lite0": ("stage3", "stage5", "stage7")}
 
 Kinds = dict[str, list[Described]]
 
@@ -76,7 +92,7 @@ def rival(method: Any) -> Callable[[list[Described], torch.Tensor], torch.Tensor
 
 
 Answer = Callable[[list[Described], torch.Tensor], torch.Tensor]
-# name: (kinds of description, rule)
+# name: (kind of description, rule); beside these, each texture of `TEXTURES` by name
 FROZEN_ANSWERS: dict[str, tuple[str, Answer]] = {
     "ProtoNet": ("features", rival(Prototypical())),
     "label propagation": ("features", rival(LabelPropagation())),
@@ -84,6 +100,7 @@ FROZEN_ANSWERS: dict[str, tuple[str, Answer]] = {
     "information, weak pull": ("features", fixed_information),
     "information": ("features", information),
     "information, texture": ("texture", information),
+    "information, mirrored": ("mirrored features", information),
     "information, texture, mirrored": ("mirrored", information),
 }
 ADAPTED_ANSWERS: dict[str, tuple[str, Answer]] = {
@@ -98,23 +115,34 @@ ADAPTED_ANSWERS: dict[str, tuple[str, Answer]] = {
 def described(encoder: Encoder, task: Task, mirrors: bool) -> Kinds:
     """Describe a task's images in every way that an answer may want."""
     sizes = [task.n_support, task.n_query]
+    textures = TEXTURES[encoder.meta.name]
 
     def kinds(images: torch.Tensor) -> list[torch.Tensor]:
-        parts = [encoder.describe(part) for part in images.split(CACHE_BATCH)]
+        parts = []
+        for part in images.split(CACHE_BATCH):
+            maps = encoder.stage_outputs(encoder.normalise(part))
+            spread = [maps[stage].float().flatten(2).std(2, correction=0) for stage in textures]
+            parts.append([encoder.pool(maps[encoder.meta.stages[-1]]), *spread])
         return [torch.cat(kind) for kind in zip(*parts, strict=True)]
 
-    def both(values: list[torch.Tensor]) -> list[Described]:
-        weights = [1.0, 0.5]
-        return [
-            Described(*value.split(sizes), weight)  # type: ignore[call-arg]
-            for value, weight in zip(values, weights, strict=False)
-        ]
+    def beside(values: list[torch.Tensor], stage: str | None) -> list[Described]:
+        chosen = [Described(*values[0].split(sizes))]  # type: ignore[call-arg]
+        if stage is not None:
+            texture = values[1 + textures.index(stage)]
+            chosen.append(Described(*texture.split(sizes), 0.5))  # type: ignore[call-arg]
+        return chosen
 
     clean = kinds(task.images())
     mean = clean
     if mirrors:
         mean = [(a + b) / 2 for a, b in zip(clean, kinds(task.images().flip(3)), strict=True)]
-    return {"features": both(clean)[:1], "texture": both(clean), "mirrored": both(mean)}
+    stage = encoder.meta.texture_stage
+    return {
+        "features": beside(clean, None),
+        "texture": beside(clean, stage),
+        "mirrored features": beside(mean, None),
+        "mirrored": beside(mean, stage),
+    } | {f"texture of {name}": beside(clean, name) for name in textures}
 
 
 def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -127,10 +155,18 @@ def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
     task = draw.load(data).task
     support = task.images()[: task.n_support]
     mirrors = "mirror" in bearable_changes(start.encoder, support, task.class_ids)
+    began = time.perf_counter()
     frozen = described(start.encoder, task, mirrors)
+    encoding_s = time.perf_counter() - began
     rows = []
+    encoder_name = start.encoder.meta.name
+    tried: dict[str, tuple[str, Answer]] = {
+        f"information, texture of {stage}": (f"texture of {stage}", information)
+        for stage in TEXTURES[encoder_name]
+    }
     for name in job["adaptations"]:
-        changes, kinds, answers, seconds = ADAPTATIONS[name], frozen, FROZEN_ANSWERS, 0.0
+        changes, seconds = ADAPTATIONS[encoder_name][name], encoding_s
+        kinds, answers = frozen, FROZEN_ANSWERS | tried
         if changes is not None:
             settings = APPL(changes={**changes, "predict_from": "current"}).settings()
             began = time.perf_counter()
@@ -151,7 +187,8 @@ def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
     """List the episodes that miss some way of adapting."""
-    digest = weights_digest(load_pretrained(arguments.encoder))[:12]
+    start = load_pretrained(arguments.encoder)
+    digest = weights_digest(start)[:12]
     domains = sorted(arguments.domains.glob("[!.]*/"))
     for domain in domains:  # decoded here, once, before processes share the files
         pack(list_folder(domain), arguments.domains / ".packed", arguments.px)
@@ -169,7 +206,7 @@ def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[
                 key = tuple(str(value) for value in job.values())
                 missing = [
                     name
-                    for name in arguments.adaptations or ADAPTATIONS
+                    for name in arguments.adaptations or ADAPTATIONS[start.encoder.meta.name]
                     if (*key, name) not in done
                 ]
                 if missing:
@@ -204,12 +241,12 @@ def table(arguments: argparse.Namespace) -> None:
     """Print the means as a Markdown table."""
     with arguments.out.open() as file:
         rows = list(csv.DictReader(file))
-    print("| adaptation | answer | development | | shifted source | | episodes | seconds |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    print("| | | even | uneven | even | uneven | | |")
-    ways = dict.fromkeys((row["adaptation"], row["answer"]) for row in rows)
-    for adaptation, answer in ways:
-        chosen = [r for r in rows if (r["adaptation"], r["answer"]) == (adaptation, answer)]
+    print("| px | adaptation | answer | development | | shifted source | | episodes | seconds |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| | | | even | uneven | even | uneven | | |")
+    way_of = ("image_px", "adaptation", "answer")
+    for way in dict.fromkeys(tuple(row[key] for key in way_of) for row in rows):
+        chosen = [row for row in rows if tuple(row[key] for key in way_of) == way]
         cells = []
         for shifted in (False, True):
             for pile in PILES:
@@ -220,7 +257,7 @@ def table(arguments: argparse.Namespace) -> None:
                 by_domain = [sum(values) / len(values) for values in means.values()]
                 cells.append(f"{sum(by_domain) / max(1, len(by_domain)):.2f}")
         seconds = sum(float(row["seconds"]) for row in chosen) / len(chosen)
-        print(f"| {adaptation} | {answer} |", *(f"{c} |" for c in cells), end=" ")
+        print("|", *(f"{word} |" for word in (*way, *cells)), end=" ")
         print(f"{len(chosen)} | {seconds:.1f} |")
 
 
