@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from appl.core.compute import resolve_compute
     from appl.core.episode import Episode, Task
     from appl.encoders import ENCODERS, Encoder, EncoderMeta, from_module, import_resnet10
+    from appl.labeler import FewShotLabeler
+    from appl.labelling.features_classifier import APPLClassifier
     from appl.method.adaptation import Adaptation, adapt
     from appl.method.meta_training import MetaTrainer
     from appl.method.pcn import PCN
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from appl.training.weights import Pretrained
 
 _HOMES = {
+    "APPLClassifier": "appl.labelling.features_classifier",
     "Adaptation": "appl.method.adaptation",
     "AdaptSettings": "appl.settings",
     "ComputeSettings": "appl.settings",
@@ -28,6 +31,7 @@ _HOMES = {
     "Encoder": "appl.encoders",
     "EncoderMeta": "appl.encoders",
     "Episode": "appl.core.episode",
+    "FewShotLabeler": "appl.labeler",
     "MetaTrainSettings": "appl.settings",
     "MetaTrainer": "appl.method.meta_training",
     "PCN": "appl.method.pcn",
@@ -45,12 +49,14 @@ _HOMES = {
 __all__ = [
     "ENCODERS",
     "PCN",
+    "APPLClassifier",
     "AdaptSettings",
     "Adaptation",
     "ComputeSettings",
     "Encoder",
     "EncoderMeta",
     "Episode",
+    "FewShotLabeler",
     "MetaTrainSettings",
     "MetaTrainer",
     "Pretrained",

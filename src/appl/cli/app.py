@@ -1,12 +1,13 @@
 """The command `appl` and its exit codes: 0 done, 2 a mistake in the input, 130 interrupted."""
 
+import errno
 import sys
 from typing import Annotated
 
 import typer
 
 from appl._version import __version__
-from appl.cli import bench, demo, encoders, methods, presets, train
+from appl.cli import ask, bench, demo, encoders, label, methods, presets, train
 from appl.errors import ApplError
 
 app = typer.Typer(
@@ -16,6 +17,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("label")(label.label)
+for command in (ask.predict, ask.explain, ask.suggest, ask.doctor, ask.export):
+    app.command(command.__name__)(command)
 app.command("demo")(demo.demo)
 app.command("encoders")(encoders.encoders)
 app.command("methods")(methods.methods)
@@ -47,6 +51,13 @@ def main() -> None:
         print(f"appl: {error}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            place = f" for {error.filename}" if error.filename else ""
+            print(
+                f"appl: no space is left{place}; make room and give the same command again",
+                file=sys.stderr,
+            )
+            sys.exit(2)
         if error.filename is None:
             raise  # not about a file that the user named
         print(f"appl: {error.filename}: {error.strerror}; choose another place", file=sys.stderr)

@@ -5,12 +5,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from appl.cli.label import labelled, say_summary
+
+N_SUPPORT, N_PILE = 5, 40  # images a class
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the images and the picture.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the images and the results.")] = Path(
         "demo-output"
     ),
     seed: Annotated[int, typer.Option(min=0, help="Which scans are examples, which the pile.")] = 0,
@@ -18,49 +21,46 @@ def demo(
     encoder: Annotated[str, typer.Option(help="See `appl encoders`.")] = "efficientnet_lite0",
     size_px: Annotated[int, typer.Option(min=32, help="Side of the images.")] = 96,
 ) -> None:
-    """Tell ten handwritten digits apart from five examples of each and 400 unlabelled scans."""
+    """Label 400 handwritten digits from five examples of each, and count the right ones.
+
+    Writes the scans as image files, runs `appl label` on them with and without adaptation, and
+    compares the labels with the truth, which neither of them saw.
+    """
     console = Console()
     with console.status("Loading PyTorch and the encoder …"):
         from appl.core.compute import resolve_compute
-        from appl.encoders import ENCODERS
-        from appl.labelling.demo import load_demo_episode, run_demo
-        from appl.report.figures import draw_adaptation
-        from appl.settings.adaptation import AdaptSettings
+        from appl.datasets.digits import write_digits
+        from appl.labelling.inputs import find_inputs
+        from appl.labelling.start import load_label_start
+        from appl.settings import AdaptSettings
+        from appl.settings.labelling import LabelSettings
 
-        settings = AdaptSettings.preset(preset)
-        network = ENCODERS.get(encoder)()
-        episode = load_demo_episode(out, size_px, seed)
-    task = episode.task
-    console.print(
-        f"{task.n_way} classes, {task.n_support} examples, {task.n_query} unlabelled images "
-        f"in [bold]{out}[/]; encoder {encoder} ({network.meta.source}), {size_px} px"
-    )
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("Adapting the encoder to the pile", total=settings.n_iterations)
-        result = run_demo(
-            network, episode, settings, resolve_compute(), lambda _: progress.advance(bar)
+        settings = LabelSettings(
+            encoder=encoder, size_px=size_px, adaptation=AdaptSettings.preset(preset)
         )
-    picture = out / "adaptation.png"
-    draw_adaptation(
-        picture,
-        result.adaptation.records,
-        result.label_accuracies,
-        result.protonet_accuracy,
-        result.appl_accuracy,
-    )
-    table = Table("method", "right labels", "seconds")
-    table.add_row(
-        "ProtoNet (no adaptation)",
-        f"{result.protonet_accuracy:.1%}",
-        f"{result.protonet_s:.1f}",
-    )
-    table.add_row(f"APPL ({preset})", f"{result.appl_accuracy:.1%}", f"{result.appl_s:.1f}")
+        frozen = LabelSettings(
+            encoder=encoder, size_px=size_px, adapt=False, adaptation=settings.adaptation
+        )
+        start = load_label_start(encoder)
+        compute = resolve_compute()
+        # A folder for each draw: two draws in one folder would mix examples and pile.
+        given = out / f"digits-{seed}"
+        support, pile, truth = write_digits(given, N_SUPPORT, N_PILE, seed)
+        inputs = find_inputs(support, str(pile))
+    console.print(f"appl label {support} {pile} --out {out / f'run-{seed}'} --size-px {size_px}")
+    run = labelled(console, inputs, settings, out / f"run-{seed}", start, compute)
+    say_summary(console, run)
+    console.print("The same without adaptation, to compare:")
+    plain = labelled(console, inputs, frozen, out / f"run-{seed}-frozen", start, compute)
+    table = Table("", "right labels", "of the accepted", "seconds")
+    for title, result in (("without adaptation", plain), ("adapted to the pile", run)):
+        rows = result.rows
+        right = [row.label == truth[Path(row.path).name] for row in rows]
+        accepted = [r for r, row in zip(right, rows, strict=True) if row.decision == "accept"]
+        table.add_row(
+            title,
+            f"{sum(right) / len(right):.1%}",
+            f"{sum(accepted) / len(accepted):.1%} of {len(accepted)}" if accepted else "none",
+            f"{sum(result.record['seconds'].values()):.0f}",
+        )
     console.print(table)
-    if result.adaptation.termination != "finished":
-        console.print(f"[yellow]The adaptation stopped early: {result.adaptation.termination}.[/]")
-    for note in result.adaptation.notes:
-        console.print(f"[yellow]{note}[/]")
-    changes = ", ".join(result.adaptation.changes).replace("_", " ") or "none"
-    console.print(f"Changes that these images bear (the task was asked): {changes}")
-    console.print(f"How the labels improved, iteration by iteration: [bold]{picture}[/]")

@@ -12,20 +12,27 @@ from sklearn.datasets import load_digits
 FILE_PX = 64  # enlarged smoothly, as a scanner's viewer would show them
 
 
-def write_digits(root: Path, n_support: int, n_pile: int, seed: int) -> tuple[Path, Path]:
-    """Write `support/<digit>/*.png` and `pile/<digit>/*.png` below root; return both folders.
+def write_digits(
+    root: Path, n_support: int, n_pile: int, seed: int
+) -> tuple[Path, Path, dict[str, str]]:
+    """Write `support/<digit>/*.png` and `pile/*.png` below root.
 
-    The pile keeps its true classes as folder names only so that a score can be printed.
+    Returns both folders and the true digit of each file of the pile, by its name.
     """
     data = load_digits()
     draw = np.random.default_rng(seed)
+    truth = {}
     for digit in range(10):
         members = draw.permutation(np.flatnonzero(data.target == digit))[: n_support + n_pile]
         for rank, member in enumerate(members):
-            part = "support" if rank < n_support else "pile"
-            folder = root / part / str(digit)
+            folder = root / "support" / str(digit) if rank < n_support else root / "pile"
             folder.mkdir(parents=True, exist_ok=True)
             ink = Image.fromarray((data.images[member] * 255 / 16).astype(np.uint8))
             ink = ink.resize((FILE_PX, FILE_PX), Image.Resampling.BICUBIC)
-            ink.convert("RGB").save(folder / f"scan-{member:04d}.png")
-    return root / "support", root / "pile"
+            path = folder / f"scan-{member:04d}.png"
+            # Written once: a later run must find the very files that the first one saw.
+            if not path.exists():
+                ink.convert("RGB").save(path)
+            if rank >= n_support:
+                truth[path.name] = str(digit)
+    return root / "support", root / "pile", truth

@@ -23,6 +23,8 @@ class EncoderMeta:
     every feature is >= 0, which makes the mean-initialised prototype network equal to ProtoNet.
     `advised_frozen_stages` is how many the preset `robust` freezes. `texture_stage` names the stage
     whose channels' deviations describe texture and style; none: the encoder gives no such thing.
+    `label_px` is the size that `appl label` takes, 0: `input_px`; `temperature` what `robust`'s
+    scores are divided by before any example speaks, learnt on domains that are no target.
     """
 
     name: str
@@ -36,6 +38,8 @@ class EncoderMeta:
     min_px: int = 32
     advised_frozen_stages: int = 0
     texture_stage: str | None = None
+    label_px: int = 0
+    temperature: float = 1.0
     weights: WeightsSource | None = None
 
     @property

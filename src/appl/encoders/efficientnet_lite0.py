@@ -30,6 +30,7 @@ META = EncoderMeta(
     stages=("stem", "stage1", "stage2", "stage3", "stage4", "stage5", "stage6", "stage7", "head"),
     max_frozen_stages=8,
     advised_frozen_stages=6,
+    label_px=160,
     weights=WeightsSource(
         name=PACKAGE,
         version="0.1.0",

@@ -1,0 +1,74 @@
+"""A run's model as an ONNX file: one static graph from pixels to probabilities."""
+
+import json
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from appl.core.files import write_atomically
+from appl.errors import ApplError
+from appl.labelling.model import LabelModel
+from appl.labelling.novelty import NOVEL_AT
+
+
+class Graph(nn.Module):
+    """Pixels (n, 3, px, px) in 0–1 to calibrated probabilities (n, n_way) and novelty (n,)."""
+
+    def __init__(self, model: LabelModel) -> None:
+        super().__init__()
+        self.encoder = model.encoder
+        self.model = [model]  # not a submodule: its encoder is one already
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Judge as `LabelModel.judge` does."""
+        model = self.model[0]
+        views = [images, images.flip(3)] if model.mirrored else [images]
+        kinds = [self.encoder.describe(view) for view in views]
+        vectors = [torch.stack(kind).mean(0) for kind in zip(*kinds, strict=True)]
+        placed = model.answer.place(vectors if model.with_texture else vectors[:1])
+        probs = torch.softmax(model.answer.scores(placed) / model.temperature, 1)
+        return probs, model.novelty(model.answer.distances(placed).amin(1))
+
+
+def export_onnx(folder: Path, path: Path) -> None:
+    """Write a run's model as ONNX; label names and preprocessing are in the file's metadata."""
+    try:
+        import onnx
+        import onnxscript  # noqa: F401  the exporter asks for it
+    except ImportError as error:
+        raise ApplError(
+            f"export needs the package {error.name}; install it with pip install 'appl[onnx]'"
+        ) from error
+    model = LabelModel.load(folder)
+    graph = Graph(model).eval()
+    example = torch.rand(2, 3, model.size_px, model.size_px)
+    batch = torch.export.Dim("batch", min=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter warns of its own internals
+        program = torch.onnx.export(
+            graph,
+            (example,),
+            input_names=["images"],
+            output_names=["probs", "novelty"],
+            dynamic_shapes=({0: batch},),
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    proto = program.model_proto
+    meta = model.encoder.meta
+    described = {
+        "classes": json.dumps(list(model.class_names)),
+        "input": f"images: (batch, 3, {model.size_px}, {model.size_px}), RGB, 0 to 1",
+        "resize": "both sides, bilinear with antialiasing; upright (EXIF)",
+        "normalisation": f"inside the graph: mean {list(meta.mean)}, std {list(meta.std)}",
+        "accept_above": str(model.acceptance.threshold),
+        "none_of_these_above": str(NOVEL_AT),
+        "encoder": f"{meta.name} ({meta.source})",
+    }
+    for key, value in described.items():
+        proto.metadata_props.add(key=key, value=value)
+    onnx.checker.check_model(proto)
+    write_atomically(path, proto.SerializeToString())

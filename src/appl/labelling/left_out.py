@@ -1,0 +1,89 @@
+"""Examples judged by a rule that was found without them: what calibration and trust rest on.
+
+In turn, one example of every class is put to the pile's images and judged like them, by the rule
+that the remaining examples (K − 1 of a class) and the pile give. A class with one example has none
+to spare.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from appl.method.answer import Answer, Described
+
+MAX_TURNS = 10  # with more examples a class than this, several of a class are left out together
+
+Refit = Callable[[list[Described], Tensor], Answer]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How the examples fare that were left out; `rows` says which they are."""
+
+    rows: Tensor  # (n,) index into the examples
+    class_ids: Tensor  # (n,) their true classes
+    scores: Tensor  # (n, n_way)
+    nearest: Tensor  # (n,) squared distance to the nearest class
+
+    @property
+    def accuracy(self) -> float:
+        """The share that was put into its class; 0 where there was none to leave out."""
+        return (self.scores.argmax(1) == self.class_ids).float().mean().nan_to_num().item()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def leave_out(
+    kinds: list[Described], class_ids: Tensor, refit: Refit, only: Tensor | None = None
+) -> LeftOut:
+    """Judge every example of a class that has two or more, or those in `only`, by the others."""
+    turns = turns_of(class_ids)
+    if only is not None:
+        turns = torch.where(only, turns, -1)
+    n_way = int(class_ids.max()) + 1
+    rows, scores, nearest = [], [], []
+    for turn in range(int(turns.max()) + 1):
+        out, kept = turns == turn, turns != turn
+        if not bool(out.any()):
+            continue
+        reduced = [
+            Described(kind.support[kept], torch.cat([kind.query, kind.support[out]]), kind.weight)
+            for kind in kinds
+        ]
+        answer = refit(reduced, class_ids[kept])
+        placed = answer.place([kind.support[out] for kind in kinds])
+        rows.append(out.nonzero().flatten())
+        scores.append(answer.scores(placed))
+        nearest.append(answer.distances(placed).amin(1))
+    if not rows:
+        empty = class_ids[:0]
+        return LeftOut(empty, empty, torch.zeros(0, n_way), torch.zeros(0))
+    index = torch.cat(rows)
+    return joined(
+        [LeftOut(index, class_ids[index], torch.cat(scores).float(), torch.cat(nearest).float())]
+    )
+
+
+def joined(parts: list[LeftOut]) -> LeftOut:
+    """Put parts together in the order of the examples."""
+    rows = torch.cat([part.rows for part in parts])
+    order = rows.argsort()
+    return LeftOut(
+        rows[order].cpu(),
+        torch.cat([part.class_ids for part in parts])[order].cpu(),
+        torch.cat([part.scores for part in parts])[order].cpu(),
+        torch.cat([part.nearest for part in parts])[order].cpu(),
+    )
+
+
+def turns_of(class_ids: Tensor) -> Tensor:
+    """Return the turn in which each example is left out; −1: never, the only one of its class."""
+    turns = torch.full_like(class_ids, -1)
+    for class_id in class_ids.unique().tolist():
+        members = (class_ids == class_id).nonzero().flatten()
+        if len(members) > 1:
+            turns[members] = torch.arange(len(members), device=class_ids.device) % MAX_TURNS
+    return turns

@@ -1,0 +1,275 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from appl.core.compute import Compute
+from appl.errors import DataError, SettingsError, WeightsError
+from appl.labelling import fitting, reading
+from appl.labelling import run as run_module
+from appl.labelling.explain import explain
+from appl.labelling.inputs import find_inputs
+from appl.labelling.model import LabelModel
+from appl.labelling.predict import predict_files
+from appl.labelling.rows import COLUMNS, label_counts, read_rows
+from appl.labelling.run import finish, label_pile, open_finished
+from appl.labelling.start import load_label_start
+from appl.labelling.suggest import suggest
+from appl.settings import AdaptSettings
+from appl.settings.files import with_changes
+from appl.settings.labelling import LabelSettings
+from tests.labelling.conftest import CLASSES, write_tree
+
+CPU = Compute(torch.device("cpu"), None)
+SHORT = with_changes(AdaptSettings.preset("robust"), n_iterations=3)
+SETTINGS = LabelSettings(encoder="resnet10", size_px=48, adaptation=SHORT)
+
+
+def label(tree, out, settings=SETTINGS, **hooks):
+    inputs = find_inputs(tree / "support", str(tree / "pile"))
+    start = load_label_start(settings.encoder)
+    return label_pile(inputs, settings, out, start, CPU, **hooks)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    tree = write_tree(tmp_path_factory.mktemp("labelled") / "given")
+    (tree / "pile" / "broken.jpg").write_text("no image")
+    run = label(tree, tree.parent / "run")
+    finish(run)
+    return tree, run
+
+
+def right_share(rows):
+    judged = [row for row in rows if row.label]
+    hits = [row.label == CLASSES[int(row.path.rsplit("/", 1)[1][0])] for row in judged]
+    return sum(hits) / len(hits)
+
+
+def test_every_file_of_the_pile_has_its_row(labelled):
+    tree, run = labelled
+    text = (run.folder / "labels.csv").read_text(encoding="utf-8")
+    assert text.splitlines()[0] == ",".join(COLUMNS)
+    rows = run.rows
+    assert [row.path for row in rows] == [str(p) for p in sorted((tree / "pile").iterdir())]
+    assert right_share(rows) == 1
+    broken = rows[-1]
+    assert broken.decision == "unreadable" and "not a readable image" in broken.problem
+    assert broken.confidence is None and broken.label == ""
+    for row in rows[:-1]:
+        assert 0 <= row.runner_up_confidence <= row.confidence <= 1
+        assert row.decision in ("accept", "review", "none-of-these")
+        assert "/support/" in row.nearest_example
+
+
+def test_the_record_is_enough_to_repeat_it(labelled):
+    _, run = labelled
+    record = open_finished(run.folder)
+    assert record["state"] == "finished" and record["labels_version"] == 1
+    assert record["classes"] == dict.fromkeys(sorted(CLASSES), 4)
+    assert record["settings"]["adaptation"]["n_iterations"] == 3
+    assert set(record["seconds"]) == {"reading", "adapting", "labelling"}
+    assert len(record["input_digests"]["pile"]) == 64
+    assert not (run.folder / "work").exists()
+
+
+def test_a_label_is_what_predict_says_and_predict_changes_nothing(labelled):
+    _, run = labelled
+    before = (run.folder / "model" / "model.safetensors").read_bytes()
+    rows = run.rows
+    model = LabelModel.load(run.folder).place(CPU)
+    paths = [run.inputs.pile[i] for i in (3, 0, 24, 11)]
+    found = predict_files(model, paths)
+    for row, place in zip(found, (3, 0, 24, 11), strict=True):
+        assert row.label == rows[place].label and row.decision == rows[place].decision
+        if row.label:
+            assert row.confidence == pytest.approx(rows[place].confidence, abs=2e-4)
+    assert (run.folder / "model" / "model.safetensors").read_bytes() == before
+
+
+def test_an_explanation_names_the_nearest_examples_and_the_labels_way(labelled):
+    _, run = labelled
+    found = explain(run.folder, run.inputs.pile[10])
+    assert found.row.label == CLASSES[1] == found.classes[0][0]
+    assert sum(sure for _, sure, _ in found.classes) == pytest.approx(1, abs=1e-5)
+    assert found.nearest[0][1] == CLASSES[1]
+    distances = [distance for *_, distance in found.nearest]
+    assert distances == sorted(distances) and len(distances) == 5
+    assert found.history[0][0] == 1 and found.history[-1][1] in CLASSES
+    assert explain(run.folder, run.inputs.support[0]).history == []
+    with pytest.raises(DataError, match=r"broken\.jpg: not a readable image"):
+        explain(run.folder, run.inputs.pile[-1])
+
+
+def test_suggestions_are_unsure_and_no_twins(labelled):
+    _, run = labelled
+    found = suggest(run.folder, 5)
+    assert len({row.path for row in found}) == 5
+    assert all(row.decision != "unreadable" for row in found)
+    assert len(suggest(run.folder, 1000)) == 24
+
+
+class Killed(BaseException):
+    pass
+
+
+def dies_at(n):
+    calls = []
+
+    def hook(*_):
+        calls.append(1)
+        if len(calls) == n:
+            raise Killed
+
+    return hook
+
+
+@pytest.mark.parametrize(
+    ("stage", "n"), [("examples", 3), ("decoding", 7), ("adapting", 2), ("labelling", 1)]
+)
+def test_a_killed_run_goes_on_and_repeats_no_finished_stage(tree, tmp_path, monkeypatch, stage, n):
+    whole = label(tree, tmp_path / "whole")
+    dies = dies_at(n)
+    with pytest.raises(Killed):
+        label(
+            tree,
+            tmp_path / "parts",
+            on_progress=lambda name, *_: dies() if name == stage else None,
+        )
+    if stage in ("adapting", "labelling"):
+        monkeypatch.setattr(reading, "read_one", lambda *_: 1 / 0)
+    if stage == "labelling":
+        monkeypatch.setattr(run_module, "fit_model", lambda *_, **__: 1 / 0)
+    resumed = label(tree, tmp_path / "parts")
+    assert resumed.rows == whole.rows
+    assert resumed.record["state"] == "labelled"
+
+
+def test_a_finished_run_is_left_as_it_is(labelled, monkeypatch):
+    tree, run = labelled
+    before = (run.folder / "run.json").read_bytes()
+    monkeypatch.setattr(run_module, "read_images", lambda *_: 1 / 0)
+    label(tree, run.folder)
+    assert (run.folder / "run.json").read_bytes() == before
+
+
+def test_another_command_in_the_same_folder_is_refused(labelled, tmp_path):
+    tree, run = labelled
+    with pytest.raises(DataError, match="holds another run"):
+        label(tree, run.folder, replace(SETTINGS, seed=1))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+    with pytest.raises(DataError, match="is not empty and holds no run"):
+        label(tree, tmp_path / "full")
+    with pytest.raises(DataError, match="is a file; choose another --out"):
+        label(tree, tmp_path / "full" / "thesis.txt")
+
+
+@pytest.mark.parametrize("preset", ["paper", "released"])
+def test_the_papers_presets_label_too(tree, tmp_path, preset):
+    adaptation = with_changes(AdaptSettings.preset(preset), n_iterations=2, learning_rate=1e-4)
+    run = label(tree, tmp_path / "run", replace(SETTINGS, adaptation=adaptation))
+    assert right_share(run.rows) > 0.8
+    model = LabelModel.load(run.folder).place(CPU)
+    alone = predict_files(model, [run.inputs.pile[5]])[0]
+    assert alone.label == run.rows[5].label  # no batch beside it, the same label
+
+
+def test_a_rule_for_whole_tasks_only_is_refused(tree, tmp_path):
+    adaptation = with_changes(SHORT, predict_from="propagation")
+    with pytest.raises(SettingsError, match="judges each image by itself"):
+        label(tree, tmp_path / "run", replace(SETTINGS, adaptation=adaptation))
+
+
+def test_a_large_pile_is_drawn_from_and_labelled_whole(tree, tmp_path):
+    settings = replace(SETTINGS, pool_images=10, batch_images=4)
+    run = label(tree, tmp_path / "run", settings)
+    assert len(run.rows) == 24 and right_share(run.rows) == 1
+    history = run.history
+    assert len(history.pool) == 10 and history.labels.shape == (3, 10)
+    assert (history.labels[0] >= 0).sum() == 4  # an iteration takes four
+    assert run.model.is_adapted or history.facts["fell_back"]
+
+
+def test_without_adaptation_the_encoder_stays(tree, tmp_path):
+    run = label(tree, tmp_path / "run", replace(SETTINGS, adapt=False))
+    assert not run.model.is_adapted and run.history.records == []
+    start = load_label_start("resnet10").encoder.state_dict()
+    for name, value in run.model.encoder.state_dict().items():
+        assert torch.equal(value, start[name])
+
+
+def test_an_adaptation_that_fails_is_not_used(tree, tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "collapse_reasons", lambda *_: ["one class swallowed the pile"])
+    run = label(tree, tmp_path / "run")
+    frozen = label(tree, tmp_path / "frozen", replace(SETTINGS, adapt=False))
+    assert not run.model.is_adapted
+    assert run.history.facts["fell_back"] == ["one class swallowed the pile"]
+    assert [row.label for row in run.rows] == [row.label for row in frozen.rows]
+
+
+def test_one_example_a_class_promises_nothing(tmp_path):
+    tree = write_tree(tmp_path / "given", n_support=1)
+    run = label(tree, tmp_path / "run")
+    assert run.model.acceptance.promised == 1
+    assert label_counts(run.rows) == {"review": 24}
+    assert right_share(run.rows) > 0.9
+
+
+def test_a_later_run_starts_from_an_earlier_one(labelled, tmp_path):
+    tree, run = labelled
+    start = load_label_start("resnet10", run.folder)
+    for name, value in run.model.encoder.state_dict().items():
+        assert torch.equal(value, start.encoder.state_dict()[name])
+    inputs = find_inputs(tree / "support", str(tree / "pile"))
+    again = label_pile(inputs, SETTINGS, tmp_path / "again", start, CPU)
+    assert right_share(again.rows) == 1
+    assert again.record["identity"] != run.record["identity"]
+
+
+@pytest.mark.parametrize("how", ["copy", "link"])
+def test_sorted_folders(tree, tmp_path, how):
+    run = label(tree, tmp_path / "run", replace(SETTINGS, sort=how))
+    folder = run.folder / "sorted"
+    files = list(folder.rglob("*.png"))
+    assert len(files) == 24
+    assert all(path.is_symlink() == (how == "link") for path in files)
+    for row in run.rows:
+        name = row.label if row.decision == "accept" else f"_{row.decision}"
+        assert (folder / name / row.path.rsplit("/", 1)[1]).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("../../x", "_.._x"), ("a/b", "a_b"), ("..", "_"), ("C:", "C_"), ("_review", "_review")],
+)
+def test_no_class_name_leads_out_of_its_folder(name, kept):
+    found = run_module._folder_name(name)
+    assert "/" not in found and found not in ("", ".", "..") and not found.startswith("_")
+    assert found.removeprefix("class ") == kept
+
+
+def test_a_damaged_model_is_named(labelled, tmp_path):
+    _, run = labelled
+    model = run.model
+    model.save(tmp_path / "a")
+    (tmp_path / "a" / "model.safetensors").write_bytes(b"not one")
+    with pytest.raises(WeightsError, match="is not a whole safetensors file"):
+        LabelModel.load(tmp_path / "a")
+    model.save(tmp_path / "b")
+    values = json.loads((tmp_path / "b" / "model.json").read_text())
+    (tmp_path / "b" / "model.json").write_text(json.dumps(values | {"format": "appl-model-9"}))
+    with pytest.raises(WeightsError, match="has format 'appl-model-9', this version reads"):
+        LabelModel.load(tmp_path / "b")
+    (tmp_path / "b" / "model.json").write_text("{")
+    with pytest.raises(WeightsError, match="is damaged"):
+        LabelModel.load(tmp_path / "b")
+    with pytest.raises(WeightsError, match="holds no model"):
+        LabelModel.load(tmp_path)
+
+
+def test_rows_of_another_version_are_refused(tmp_path):
+    (tmp_path / "labels.csv").write_text("path,label\na,b\n")
+    with pytest.raises(DataError, match="other columns"):
+        read_rows(tmp_path / "labels.csv")

@@ -1,0 +1,81 @@
+import math
+
+import pytest
+import torch
+
+from appl.labelling.left_out import LeftOut
+from appl.report.charts import colour_slots, curve_charts, trust_chart
+from appl.report.svg import Plot, count_ticks, path_through, tag
+from appl.report.words import listed, percent, short
+
+
+@pytest.mark.parametrize(
+    ("highest", "texts"),
+    [
+        (0, ["0", "1"]),
+        (3, ["0", "1", "2", "3"]),
+        (7, ["0", "2", "4", "6", "8"]),
+        (41, ["0", "20", "40", "60"]),
+        (9_900, ["0", "5,000", "10,000"]),
+    ],
+)
+def test_ticks_are_round_and_cover_the_highest(highest: int, texts: list[str]) -> None:
+    assert [text for _, text in count_ticks(highest)] == texts
+
+
+def test_a_line_has_a_gap_where_a_value_is_not_finite() -> None:
+    points = [(0.0, 1.0), (1.0, 2.0), (2.0, math.nan), (3.0, 4.5)]
+    assert path_through(points) == "M0 1L1 2M3 4.5"
+
+
+def test_elements_escape_what_they_hold() -> None:
+    made = tag("text", "</svg><b>", class_='"x', text_anchor="end", x=1.25, y=None)
+    assert made == ('<text class="&#34;x" text-anchor="end" x="1.2">&lt;/svg&gt;&lt;b&gt;</text>')
+
+
+def test_places_run_from_the_lower_left() -> None:
+    plot = Plot((0, 10), (0, 4), 120, 100, 10, 10, 20, 30)
+
+    assert (plot.x(0), plot.x(10)) == (10, 110)
+    assert (plot.y(0), plot.y(4)) == (70, 20)
+    assert math.isfinite(Plot((3, 3), (1, 1)).x(3))
+
+
+def test_the_largest_classes_have_the_colours() -> None:
+    names = [f"c{i}" for i in range(14)]
+    counts = {name: i for i, name in enumerate(names)}
+
+    assert colour_slots(names, counts) == {f"c{i + 4}": i for i in range(10)}
+    assert colour_slots(["b", "a"], {"a": 5}) == {"b": 0, "a": 1}
+
+
+def test_trust_places_the_share_of_right_labels() -> None:
+    # Eight examples, each three quarters sure by softmax(log 3, 0); six are right.
+    ids = torch.zeros(8, dtype=torch.int64)
+    scores = torch.tensor([[math.log(3), 0.0]] * 6 + [[0.0, math.log(3)]] * 2)
+    chart = trust_chart(LeftOut(torch.arange(8), ids, scores, torch.ones(8)), 1.0)
+
+    assert chart is not None
+    assert "8 examples: 75% sure, 75% right" in chart.svg
+
+
+def test_curves_survive_one_step_and_no_numbers() -> None:
+    record = {"iteration": 1, "n_label_changes": 0, "selected_share": math.nan}
+    charts = curve_charts([record | {"support_accuracy": 1.0}])
+
+    assert len(charts) == 3
+    assert all("nan" not in chart.svg for chart in charts)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(1.0, ">99%"), (0.9949, "99%"), (0.5, "50%"), (0.001, "<1%"), (None, "–")],
+)
+def test_percents_do_not_overstate(share: float | None, text: str) -> None:
+    assert percent(share) == text
+
+
+def test_long_names_keep_both_ends() -> None:
+    assert short("a" * 50 + "z" * 50, 11) == "aaaaa…zzzzz"
+    assert short("short", 11) == "short"
+    assert listed(["a", "b", "c"]) == "a, b and c"
