@@ -10,6 +10,7 @@ from appl.core.episode import Task
 from appl.errors import SettingsError
 from appl.method import adaptation as module
 from appl.method.adaptation import adapt
+from appl.method.describing import describe
 from appl.method.pcn import PCN
 from appl.method.variants import VARIANTS, variant
 from appl.settings import AdaptSettings
@@ -241,3 +242,44 @@ def test_answers_and_pseudo_labels_from_all_images_together(small_encoder, sourc
     assert episode.accuracy(result.scores) == 1.0
     torch.testing.assert_close(result.scores.exp().sum(1), torch.ones(12), atol=1e-4, rtol=0)
     assert torch.equal(result.records[0].labels, episode.query_class_ids)
+
+
+def test_an_iteration_may_take_a_part_of_the_queries(small_encoder):
+    task = make_episode(n_query=6).task  # 18 queries
+    settings = with_changes(AdaptSettings.preset("robust"), n_iterations=4, query_batch=5)
+    result = adapt(small_encoder, PCN(WIDTH), task, settings)
+    taken = [(record.labels >= 0).sum().item() for record in result.records]
+    assert taken[0] == 5 and taken == sorted(taken) and taken[-1] <= 18
+    assert result.records[0].n_label_changes == 0
+    assert all(sum(r.class_balance) == pytest.approx(1) for r in result.records)
+    assert result.scores.shape == (18, 3) and result.scores.isfinite().all()
+    again = adapt(small_encoder, PCN(WIDTH), task, settings)
+    assert torch.equal(result.scores, again.scores)
+    other = adapt(small_encoder, PCN(WIDTH), task, with_changes(settings, seed=1))
+    assert not torch.equal(result.records[0].labels, other.records[0].labels)
+
+
+def test_a_batch_as_large_as_the_pile_is_the_whole_pile(small_encoder):
+    task = make_episode().task
+    whole = with_changes(AdaptSettings.preset("robust"), n_iterations=3)
+    a = adapt(small_encoder, PCN(WIDTH), task, whole)
+    b = adapt(small_encoder, PCN(WIDTH), task, with_changes(whole, query_batch=task.n_query))
+    assert torch.equal(a.scores, b.scores)
+
+
+@pytest.mark.parametrize("preset", ["paper", "robust"])
+def test_the_answer_judges_the_queries_one_by_one_as_the_task_did(small_encoder, preset):
+    task = make_episode().task
+    settings = with_changes(
+        AdaptSettings.preset(preset), n_iterations=3, batch_norm="running", learning_rate=1e-3
+    )
+    result = adapt(small_encoder, PCN(WIDTH), task, settings)
+    for i in range(task.n_query):
+        vectors = describe(
+            result.encoder,
+            task.query[i : i + 1],
+            mirrored=result.mirrored,
+            with_texture=settings.texture_weight > 0,
+        )
+        scores = result.answer.scores(result.answer.place(vectors))[0]
+        torch.testing.assert_close(torch.softmax(scores, 0), result.probs[i], rtol=1e-3, atol=1e-5)
