@@ -8,7 +8,7 @@ from appl import __version__
 from appl.settings import AdaptSettings, load_settings
 
 
-def run(*arguments, timeout=120):
+def run(*arguments, timeout=600):
     command = [sys.executable, "-m", "appl", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 

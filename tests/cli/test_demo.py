@@ -17,7 +17,8 @@ def test_another_draw_in_the_same_folder_does_not_mix(tmp_path):
 
 @pytest.mark.slow
 def test_the_demo_labels_the_digits_and_counts_the_right_ones(tmp_path):
-    shown = run("demo", "--out", str(tmp_path), "--encoder", "resnet10", "--size-px", "48")
+    options = ("--encoder", "resnet10", "--size-px", "48")
+    shown = run("demo", "--out", str(tmp_path), *options, timeout=900)
     assert shown.returncode == 0, shown.stderr
     shares = [float(share) for share in re.findall(r"│\s+(\d+\.\d)%", shown.stdout)]
     assert len(shares) == 4 and all(50 < share < 100 for share in shares)  # all, accepted; twice

@@ -23,6 +23,7 @@ META = EncoderMeta(
     max_frozen_stages=4,
     advised_frozen_stages=4,
     texture_stage="stage3",
+    temperature=2.0,
 )
 
 
