@@ -24,8 +24,7 @@ class EncoderMeta:
     `advised_frozen_stages` is how many the preset `robust` freezes. `texture_stage` names the stage
     whose channels' deviations describe texture and style; none: the encoder gives no such thing.
     `label_px` is the size that `appl label` takes, 0: `input_px`; `temperature` what `robust`'s
-    scores are divided by before any example speaks, learnt on domains that are no target (1: not
-    learnt yet).
+    scores are divided by before any example speaks, learnt on domains that are no target.
     """
 
     name: str

@@ -31,6 +31,7 @@ META = EncoderMeta(
     max_frozen_stages=8,
     advised_frozen_stages=6,
     label_px=160,
+    temperature=1.7,
     weights=WeightsSource(
         name=PACKAGE,
         version="0.1.0",

@@ -130,8 +130,9 @@ class APPLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             gap=2.0,  # 5 makes labels from single examples too sure to be moved by the pile
             prototypes=replace(robust.prototypes, kind="mean"),
             wma=replace(robust.wma, alpha=self.alpha, gamma=self.gamma),
-            # Half of τ is the factor on the distances, which are calibrated already.
-            information=replace(robust.information, temperature=2.0),
+            # Half of τ is the factor on the distances, which are calibrated already. On them the
+            # λ = 3 of `robust` lets a single odd or wrong example move its class too far.
+            information=replace(robust.information, temperature=2.0, support_weight=0.3),
         )
 
 
