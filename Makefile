@@ -11,7 +11,7 @@ demo: $(STAMP)
 	$(BIN)/appl demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

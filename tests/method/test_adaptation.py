@@ -9,7 +9,7 @@ from appl.core.distances import class_means, squared_distances
 from appl.core.episode import Task
 from appl.errors import SettingsError
 from appl.method import adaptation as module
-from appl.method.adaptation import adapt
+from appl.method.adaptation import adapt, confidence_threshold
 from appl.method.describing import describe
 from appl.method.pcn import PCN
 from appl.method.variants import VARIANTS, variant
@@ -283,3 +283,19 @@ def test_the_answer_judges_the_queries_one_by_one_as_the_task_did(small_encoder,
         )
         scores = result.answer.scores(result.answer.place(vectors))[0]
         torch.testing.assert_close(torch.softmax(scores, 0), result.probs[i], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.golden
+def test_the_threshold_by_the_number_of_classes():
+    robust = AdaptSettings.preset("robust")  # ε = .4
+    by_hand = {2: 0.625, 3: 0.5, 4: 0.4375, 5: 0.4, 10: 0.2, 38: 2 / 38}
+    for n_way, threshold in by_hand.items():
+        assert confidence_threshold(n_way, robust) == pytest.approx(threshold)
+        assert confidence_threshold(n_way, AdaptSettings.preset("paper")) == 0.4
+
+
+def test_two_classes_are_self_trained(small_encoder):
+    """ε·5/2 = 1 would select nothing, and the pile would be of no use."""
+    task = make_episode(n_way=2).task
+    settings = with_changes(AdaptSettings.preset("robust"), n_iterations=2)
+    assert adapt(small_encoder, PCN(WIDTH), task, settings).records[-1].selected_share > 0.5

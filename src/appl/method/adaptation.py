@@ -91,9 +91,7 @@ def adapt(
     frozen_pcn = deepcopy(pcn).requires_grad_(False)
     classifier = PrototypeClassifier(frozen_pcn, class_ids, settings.prototypes)
     average = MovingAverage(task.n_query, task.n_way, settings.wma)
-    threshold = settings.threshold
-    if settings.threshold_rule == "by_way":
-        threshold = min(threshold * 5 / task.n_way, 1.0)
+    threshold = confidence_threshold(task.n_way, settings)
     weighs_all = settings.predict_from in ("propagation", "information")
     described: list[Described] = []
     if weighs_all and settings.predict_with == "both":
@@ -207,6 +205,19 @@ def adapt(
         changes=tuple(model.changes),
         notes=tuple(model.notes),
     )
+
+
+def confidence_threshold(n_way: int, settings: AdaptSettings) -> float:
+    """Return ε for this number of classes (B5).
+
+    By way: ε·5/N, as many times chance as with five classes; with fewer than five that would ask
+    for certainty and more, so there it is as far from chance to certainty as with five.
+    """
+    if settings.threshold_rule == "fixed":
+        return settings.threshold
+    if n_way >= 5:
+        return settings.threshold * 5 / n_way
+    return 1 - (1 - settings.threshold) * (1 - 1 / n_way) / (1 - 1 / 5)
 
 
 def _drawn_queries(n_query: int, iteration: int, settings: AdaptSettings) -> Tensor | None:

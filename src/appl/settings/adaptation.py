@@ -103,7 +103,8 @@ class AdaptSettings:
     )
     threshold: float = setting(0.4, "ε, strict (B5)", 0, 1)
     threshold_rule: Literal["fixed", "by_way"] = setting(
-        "fixed", "B5: ε as given, or ε·5/N so that other numbers of classes mean the same"
+        "fixed",
+        "B5: ε as given, or by the number of classes N: ε·5/N, for N < 5 as far from chance",
     )
     query_loss_from: int = setting(1, "first iteration that has the query loss", 1)
     use_support_loss: bool = setting(True, "false: Table 3, w/o L_CE(S)")
