@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 
+from appl.benchmark.statistics import calibration_error
 from appl.core.episode import Task
 from appl.core.seeds import generator_for
 from appl.datasets.episodes import draw_episode
@@ -40,7 +41,6 @@ COLUMNS = (
     "promised", "is_adapted",
 )  # fmt: skip
 N_STRANGERS = 15
-N_BINS = 15
 
 
 def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -138,17 +138,6 @@ def run(arguments: argparse.Namespace) -> None:
             file.flush()
             print(f"\r{n} of {len(todo)} tasks", end="", flush=True)
     print()
-
-
-def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
-    """Return the expected calibration error over equal bins."""
-    bins = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
-    error = 0.0
-    for index in range(N_BINS):
-        inside = bins == index
-        if inside.any():
-            error += inside.mean() * abs(confidence[inside].mean() - right[inside].mean())
-    return error
 
 
 def table(arguments: argparse.Namespace) -> None:

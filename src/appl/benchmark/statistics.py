@@ -1,9 +1,15 @@
-"""Means over episodes with their intervals, as the field reports them, and paired differences."""
+"""Means over episodes with their intervals, as the field reports them, and paired differences.
+
+And how far a confidence is from the share that is right: reliability and calibration error.
+"""
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -41,3 +47,33 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(
         statistics.fmean(e.mean for e in estimates), interval, min(e.n for e in estimates)
     )
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Labels of about the same confidence: a bar of a reliability diagram."""
+
+    confidence: float  # their mean
+    right_share: float
+    n: int
+
+
+def reliability_bins(confidence: ArrayLike, right: ArrayLike, n_bins: int = 15) -> list[Bin]:
+    """Group labels by confidence into bins of equal width, the lowest first, empty ones left out.
+
+    A bin holds its lower edge; the last one holds 1 too.
+    """
+    sure = np.asarray(confidence, dtype=np.float64)
+    is_right = np.asarray(right, dtype=np.float64)
+    # k / n rounds as a written number does: 0.3 is on the edge 3 / 10, but below linspace's.
+    index = np.digitize(sure, np.arange(1, n_bins) / n_bins)
+    groups = (index == k for k in np.unique(index))
+    return [Bin(float(sure[g].mean()), float(is_right[g].mean()), int(g.sum())) for g in groups]
+
+
+def calibration_error(confidence: ArrayLike, right: ArrayLike, n_bins: int = 15) -> float:
+    """Return the expected calibration error over equal bins (Guo et al., 2017)."""
+    bins = reliability_bins(confidence, right, n_bins)
+    if not bins:
+        return math.nan
+    return sum(b.n * abs(b.confidence - b.right_share) for b in bins) / sum(b.n for b in bins)
