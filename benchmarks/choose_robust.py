@@ -10,15 +10,13 @@ on uneven ones (Dirichlet, concentration 2). What is in OUT.csv already is not d
 """
 
 import argparse
-import csv
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import torch
+from _measuring import Row, key_of, keys_in, measure_all, read_rows
 
 from appl.core.episode import Task
 from appl.datasets.episodes import draw_episode
@@ -35,10 +33,8 @@ from appl.rivals.tim import TIM
 from appl.settings.adaptation import InformationSettings
 from appl.training.shipped import load_pretrained, weights_digest
 
-COLUMNS = (
-    "encoder", "weights", "image_px", "domain", "pile", "episode",
-    "adaptation", "answer", "accuracy", "seconds",
-)  # fmt: skip
+KEYS = ("encoder", "weights", "image_px", "domain", "pile", "episode")
+COLUMNS = (*KEYS, "adaptation", "answer", "accuracy", "seconds")
 PILES = {"even": 0.0, "uneven": 2.0}
 
 # What is adapted, how far, and by which pseudo-labels; the rest as in `robust`.
@@ -145,7 +141,7 @@ def described(encoder: Encoder, task: Task, mirrors: bool) -> Kinds:
     } | {f"texture of {name}": beside(clean, name) for name in textures}
 
 
-def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
+def measure(job: Row) -> list[Row]:
     """Adapt and answer one episode in every way that is missing."""
     torch.set_num_threads(1)
     start = load_pretrained(job["start"])
@@ -178,14 +174,14 @@ def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
             scores = rule(kinds[kind], task.class_ids)
             right = (scores.argmax(1) == draw.query_class_ids).float().mean().item()
             rows.append(
-                {key: job[key] for key in COLUMNS[:6]}
+                {key: job[key] for key in KEYS}
                 | {"adaptation": name, "answer": answer}
                 | {"accuracy": f"{100 * right:.2f}", "seconds": f"{seconds:.2f}"}
             )
     return rows
 
 
-def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[Row]:
     """List the episodes that miss some way of adapting."""
     start = load_pretrained(arguments.encoder)
     digest = weights_digest(start)[:12]
@@ -203,7 +199,7 @@ def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[
                     "pile": pile,
                     "episode": episode,
                 }
-                key = tuple(str(value) for value in job.values())
+                key = key_of(job, KEYS)
                 missing = [
                     name
                     for name in arguments.adaptations or ADAPTATIONS[start.encoder.meta.name]
@@ -219,28 +215,13 @@ def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing; every finished episode is on disk."""
-    out: Path = arguments.out
-    done: set[tuple[str, ...]] = set()
-    if out.exists():
-        with out.open() as file:
-            done = {tuple(row[column] for column in COLUMNS[:7]) for row in csv.DictReader(file)}
-    todo = list(jobs(arguments, done))
-    pool = ProcessPoolExecutor(arguments.workers, mp_context=multiprocessing.get_context("spawn"))
-    with pool, out.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not out.stat().st_size:
-            writer.writeheader()
-        for n, future in enumerate(as_completed(pool.submit(measure, job) for job in todo), 1):
-            writer.writerows(future.result())
-            file.flush()
-            print(f"\r{n} of {len(todo)} episodes", end="", flush=True)
-    print()
+    done = keys_in(arguments.out, (*KEYS, "adaptation"))
+    measure_all(jobs(arguments, done), measure, COLUMNS, arguments.out, arguments.workers)
 
 
 def table(arguments: argparse.Namespace) -> None:
     """Print the means as a Markdown table."""
-    with arguments.out.open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(arguments.out)
     print("| px | adaptation | answer | development | | shifted source | | episodes | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     print("| | | | even | uneven | even | uneven | | |")

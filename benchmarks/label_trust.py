@@ -2,6 +2,7 @@
 
     python benchmarks/label_trust.py run DOMAINS OUT.csv --encoder efficientnet_lite0 --episodes 6
     python benchmarks/label_trust.py table OUT.csv
+    python benchmarks/label_trust.py figure FIGURE.png OUT.csv …
 
 DOMAINS is a folder of class-folder trees. Each task has 5 classes with 5 examples and a pile of 75
 images in uneven shares, and beside them 15 images of classes that have no example, where the data
@@ -11,18 +12,15 @@ targets it shows what they are worth.
 """
 
 import argparse
-import csv
-import multiprocessing
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from _measuring import Row, key_of, keys_in, measure_all, read_rows
 from sklearn.metrics import roc_auc_score
 
-from appl.benchmark.statistics import calibration_error
+from appl.benchmark.statistics import calibration_error, reliability_bins
 from appl.core.episode import Task
 from appl.core.seeds import generator_for
 from appl.datasets.episodes import draw_episode
@@ -35,15 +33,17 @@ from appl.labelling.novelty import NOVEL_AT
 from appl.settings.labelling import LabelSettings
 from appl.training.shipped import load_pretrained
 
+KEYS = ("encoder", "image_px", "domain", "episode")
 COLUMNS = (
-    "encoder", "image_px", "domain", "episode", "stranger", "right", "raw", "confidence",
+    *KEYS, "stranger", "right", "raw", "confidence",
     "accepted", "novelty", "frozen_right", "temperature", "best_temperature", "n_left_out",
     "promised", "is_adapted",
 )  # fmt: skip
 N_STRANGERS = 15
+LEAST_IN_BIN = 10  # fewer labels than this make no dot in a figure
 
 
-def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
+def measure(job: Row) -> list[Row]:
     """Label one task as a user would."""
     torch.set_num_threads(1)
     start = load_pretrained(job["encoder"])
@@ -73,7 +73,10 @@ def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
     confidence, found = judged.probs.max(1)
     known = truth >= 0
     best = fit_temperature(
-        LeftOut(known.nonzero().flatten(), truth[known], judged.scores[known], raw[known]), 1.0
+        LeftOut(
+            known.nonzero().flatten(), truth[known], judged.scores[known], raw[known], raw[known]
+        ),
+        1.0,
     )
     frozen = LabelSettings(encoder=job["encoder"], adapt=False)
     plain = fit_model(
@@ -84,7 +87,7 @@ def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
     plain_right = plain.model.judge(task.query).probs.argmax(1) == truth
     accepted = fit.model.acceptance.accepts(confidence)
     return [
-        {key: job[key] for key in COLUMNS[:4]}
+        {key: job[key] for key in KEYS}
         | {
             "stranger": int(truth[i] < 0),
             "right": int(found[i] == truth[i]),
@@ -103,8 +106,9 @@ def measure(job: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+def jobs(arguments: argparse.Namespace) -> Iterator[Row]:
     """List the tasks that are not in the file yet."""
+    done = keys_in(arguments.out, KEYS)
     meta = load_pretrained(arguments.encoder).encoder.meta
     px = arguments.px or meta.label_px or meta.input_px
     for episode in range(arguments.episodes):
@@ -116,34 +120,18 @@ def jobs(arguments: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[
                 "domain": domain.name,
                 "episode": episode,
             }
-            if tuple(str(value) for value in job.values()) not in done:
+            if key_of(job, KEYS) not in done:
                 yield job | {"path": str(domain)}
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing; every finished task is on disk."""
-    out: Path = arguments.out
-    done: set[tuple[str, ...]] = set()
-    if out.exists():
-        with out.open() as file:
-            done = {tuple(row[column] for column in COLUMNS[:4]) for row in csv.DictReader(file)}
-    todo = list(jobs(arguments, done))
-    pool = ProcessPoolExecutor(arguments.workers, mp_context=multiprocessing.get_context("spawn"))
-    with pool, out.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not out.stat().st_size:
-            writer.writeheader()
-        for n, future in enumerate(as_completed(pool.submit(measure, job) for job in todo), 1):
-            writer.writerows(future.result())
-            file.flush()
-            print(f"\r{n} of {len(todo)} tasks", end="", flush=True)
-    print()
+    measure_all(jobs(arguments), measure, COLUMNS, arguments.out, arguments.workers)
 
 
 def table(arguments: argparse.Namespace) -> None:
     """Print what follows from the rows, a line a domain."""
-    with arguments.out.open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(arguments.out)
     print(
         "| domain | tasks | right, frozen | right, adapted | ECE raw | ECE ours | accepted | "
         "wrong and accepted, of all | wrong among accepted | AUROC of novelty | known taken for "
@@ -153,7 +141,7 @@ def table(arguments: argparse.Namespace) -> None:
     domains = list(dict.fromkeys(row["domain"] for row in rows))
     for domain in [*domains, "all"]:
         chosen = [row for row in rows if domain in ("all", row["domain"])]
-        value = {key: np.array([float(row[key]) for row in chosen]) for key in COLUMNS[4:]}
+        value = {key: np.array([float(row[key]) for row in chosen]) for key in COLUMNS[len(KEYS) :]}
         known = value["stranger"] == 0
         right, sure = value["right"][known], value["confidence"][known]
         accepted = value["accepted"][known] == 1
@@ -183,6 +171,39 @@ def table(arguments: argparse.Namespace) -> None:
     print("novelty of known images, 90, 95, 98 %:", np.quantile(novelty, [0.9, 0.95, 0.98]))
 
 
+def figure(arguments: argparse.Namespace) -> None:
+    """Draw a reliability diagram for each file: what was said, and how often it was right."""
+    import matplotlib.pyplot as plt
+
+    plt.rcParams["font.size"] = 9
+    panels = plt.subplots(1, len(arguments.files), figsize=(4 * len(arguments.files), 4))
+    for path, axis in zip(arguments.files, np.atleast_1d(panels[1]), strict=True):
+        rows = [row for row in read_rows(path) if row["stranger"] == "0"]
+        right = [float(row["right"]) for row in rows]
+        axis.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+        for column, name, colour in (
+            ("raw", "raw", "#b45309"),
+            ("confidence", "ours", "#1d4ed8"),
+        ):
+            sure = [float(row[column]) for row in rows]
+            bins = [b for b in reliability_bins(sure, right, 10) if b.n >= LEAST_IN_BIN]
+            axis.plot([b.confidence for b in bins], [b.right_share for b in bins], color=colour)
+            axis.scatter(
+                [b.confidence for b in bins],
+                [b.right_share for b in bins],
+                s=[4 + 200 * b.n / len(rows) for b in bins],
+                color=colour,
+                label=f"{name}: {100 * calibration_error(sure, right):.1f} points off",
+            )
+        axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        axis.set_title(f"{rows[0]['encoder']}, {rows[0]['image_px']} px, {len(rows)} images")
+        axis.set_xlabel("confidence")
+        axis.set_ylabel("share of right labels")
+        axis.legend(loc="lower right", frameon=False, markerscale=0.5)
+    panels[0].tight_layout()
+    panels[0].savefig(arguments.out, dpi=150)
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -198,6 +219,10 @@ def main() -> None:
     command = commands.add_parser("table")
     command.add_argument("out", type=Path)
     command.set_defaults(act=table)
+    command = commands.add_parser("figure")
+    command.add_argument("out", type=Path)
+    command.add_argument("files", type=Path, nargs="+")
+    command.set_defaults(act=figure)
     arguments = parser.parse_args()
     arguments.act(arguments)
 

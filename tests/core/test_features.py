@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.optimize import minimize_scalar
 
-from appl.core.features import Centring, centre_and_normalise, likeliest_scale
+from appl.core.features import Centring, centre_and_normalise, directions, likeliest_scale
 
 
 def task(seed: int = 0):
@@ -86,3 +86,12 @@ def test_classes_that_cannot_be_told_apart_get_a_small_scale_and_clear_ones_a_la
     probs = torch.softmax(-likeliest_scale(clear, class_ids) * clear, 1)
     # All 25 right: (1 − δ) + δ/5 with δ = 1/27.
     assert probs.amax() == pytest.approx(1 - 0.8 / 27, abs=0.005)
+
+
+def test_directions_know_neither_length_nor_task():
+    features = torch.tensor([[4.0, 9.0, 0.0], [0.0, 0.25, 1.0], [-4.0, 1.0, 0.0]])
+    found = directions(features)
+    assert found[0].tolist() == pytest.approx([2 / 13**0.5, 3 / 13**0.5, 0])
+    assert found[2].tolist() == pytest.approx([-2 / 5**0.5, 1 / 5**0.5, 0])
+    assert torch.allclose(directions(7 * features), found)
+    assert torch.allclose(directions(features[1:2]), found[1:2])

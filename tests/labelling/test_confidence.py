@@ -21,7 +21,7 @@ from appl.labelling.left_out import LeftOut
 
 def left_out(scores, class_ids):
     n = len(class_ids)
-    return LeftOut(torch.arange(n), class_ids, scores, torch.zeros(n))
+    return LeftOut(torch.arange(n), class_ids, scores, torch.zeros(n), torch.zeros(n))
 
 
 def test_without_examples_the_temperature_is_the_prior():

@@ -37,7 +37,11 @@ def test_scores_are_those_of_a_rule_made_without_the_example():
     means = class_means(support[kept], ids[kept], 3)
     by_hand = -(support[4] - means).square().sum(1)
     assert torch.allclose(found.scores[4], by_hand, atol=1e-5)
-    assert found.nearest[4].item() == pytest.approx(-by_hand.max().item(), rel=1e-4)
+    assert found.to_class[4].item() == pytest.approx(-by_hand.max().item(), rel=1e-4)
+    roots = support.sign() * support.abs().sqrt()
+    units = roots / roots.norm(dim=1, keepdim=True)
+    by_hand = (units[4] - units[kept]).square().sum(1).min()
+    assert found.to_example[4].item() == pytest.approx(by_hand.item(), rel=1e-3)
 
 
 def test_a_left_out_example_joins_the_pile():

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appl.labelling.left_out import LeftOut
 from appl.labelling.novelty import NOVEL_AT, Novelty
 from appl.labelling.rows import FORMULA_STARTS, LabelRow, read_rows, unreadable_row, write_rows
 
@@ -22,11 +23,28 @@ def test_rows_come_back_as_they_were_and_no_cell_is_a_formula(tmp_path_factory, 
     assert read_rows(folder / "labels.csv")[0] == row
 
 
+def left_out(to_class, to_example):
+    n = len(to_class)
+    ids = torch.zeros(n, dtype=torch.int64)
+    return LeftOut(torch.arange(n), ids, torch.zeros(n, 1), to_class, to_example)
+
+
 def test_novelty_is_one_at_the_ninetieth_percentile_of_the_examples():
-    novelty = Novelty.of(torch.linspace(0, 2, 101))
-    assert novelty(torch.tensor([1.8])).item() == pytest.approx(1)
-    assert novelty(torch.tensor([1.8 * NOVEL_AT + 0.01])).item() > NOVEL_AT
+    to_class, to_example = torch.linspace(0, 2, 101), torch.linspace(0, 1, 101)
+    novelty = Novelty.of(left_out(to_class, to_example))
+    far = (torch.tensor([1.8]), torch.tensor([0.9]))
+    assert novelty(*far).item() == pytest.approx(1)
+    # Each distance counts half, beside its own yardstick.
+    assert novelty(far[0], 2 * far[1]).item() == pytest.approx(1.5)
+    assert novelty(2 * far[0], far[1]).item() == pytest.approx(1.5)
+    assert novelty(*(NOVEL_AT * distance + 0.01 for distance in far)).item() > NOVEL_AT
 
 
 def test_without_examples_nothing_is_novel():
-    assert Novelty.of(torch.zeros(0))(torch.tensor([5.0])).item() == 0
+    novelty = Novelty.of(left_out(torch.zeros(0), torch.zeros(0)))
+    assert novelty(torch.tensor([5.0]), torch.tensor([5.0])).item() == 0
+
+
+def test_copies_as_examples_do_not_make_a_novelty_infinite():
+    novelty = Novelty.of(left_out(torch.zeros(4), torch.zeros(4)))
+    assert novelty(torch.tensor([0.1]), torch.tensor([0.0])).isfinite().all()

@@ -18,7 +18,8 @@ def judged(right):
     right = torch.tensor(right)
     scores = torch.stack([right.float(), 1 - right.float()], 1)
     n = len(right)
-    return LeftOut(torch.arange(n), torch.zeros(n, dtype=torch.int64), scores, torch.ones(n))
+    ids = torch.zeros(n, dtype=torch.int64)
+    return LeftOut(torch.arange(n), ids, scores, torch.ones(n), torch.ones(n))
 
 
 def test_a_calm_adaptation_is_trusted():

@@ -111,7 +111,7 @@ class FakeRun:
             "encoder_source": {"name": "weights", "licence": "Apache-2.0"},
             "temperature": 1.0,
             "acceptance": promise | self.acceptance,
-            "novelty_reference": 2.0,
+            "novelty": {"class_reference": 2.0, "example_reference": 0.5},
             "examples": self.examples,
             "example_class_ids": ids,
             "is_adapted": self.is_adapted,
@@ -142,8 +142,8 @@ class FakeRun:
         ]
         class_ids = torch.arange(self.n_left_out) % n_way
         scores = 2 * torch.nn.functional.one_hot(class_ids, n_way).float()
-        nearest = torch.ones(self.n_left_out)
-        parts = (torch.arange(self.n_left_out), class_ids, scores, nearest)
+        far = torch.ones(self.n_left_out)
+        parts = (torch.arange(self.n_left_out), class_ids, scores, far, far)
         left_out, frozen = (LeftOut(*(part.clone() for part in parts)) for _ in range(2))
         labels = torch.zeros(self.n_records, len(pool), dtype=torch.int16)
         facts: dict[str, Any] = {"fell_back": [], "doubtful_examples": [], "changes": []}

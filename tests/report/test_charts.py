@@ -53,7 +53,7 @@ def test_trust_places_the_share_of_right_labels() -> None:
     # Eight examples, each three quarters sure by softmax(log 3, 0); six are right.
     ids = torch.zeros(8, dtype=torch.int64)
     scores = torch.tensor([[math.log(3), 0.0]] * 6 + [[0.0, math.log(3)]] * 2)
-    chart = trust_chart(LeftOut(torch.arange(8), ids, scores, torch.ones(8)), 1.0)
+    chart = trust_chart(LeftOut(torch.arange(8), ids, scores, torch.ones(8), torch.ones(8)), 1.0)
 
     assert chart is not None
     assert "8 examples: 75% sure, 75% right" in chart.svg

@@ -37,6 +37,11 @@ class Centring:
         return F.normalize(features - self.centre, dim=1)
 
 
+def directions(features: Tensor) -> Tensor:
+    """Return features as unit vectors (n, width), roots taken as in `Centring`, not centred."""
+    return F.normalize(features.sign() * features.abs().sqrt(), dim=1)
+
+
 def centre_and_normalise(
     support: Tensor, class_ids: Tensor, query: Tensor
 ) -> tuple[Tensor, Tensor]:

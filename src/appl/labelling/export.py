@@ -29,7 +29,7 @@ class Graph(nn.Module):
         vectors = [torch.stack(kind).mean(0) for kind in zip(*kinds, strict=True)]
         placed = model.answer.place(vectors if model.with_texture else vectors[:1])
         probs = torch.softmax(model.answer.scores(placed) / model.temperature, 1)
-        return probs, model.novelty(model.answer.distances(placed).amin(1))
+        return probs, model.novelty_of(vectors[0], placed)
 
 
 def export_onnx(folder: Path, path: Path) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from appl.core.distances import squared_distances
 from appl.core.episode import Task
+from appl.core.features import directions
 from appl.core.seeds import generator_for
 from appl.encoders import Encoder
 from appl.errors import SettingsError
@@ -113,10 +114,11 @@ def fit_model(
         with_texture=len(kinds) > 1,
         temperature=temperature,
         acceptance=fit_acceptance(confidence, judged == left_out.class_ids, settings.target_error),
-        novelty=Novelty.of(left_out.nearest),
+        novelty=Novelty.of(left_out),
         example_names=example_names,
         example_class_ids=tuple(task.class_ids.tolist()),
         examples=answer.place([kind.support for kind in kinds]),
+        example_directions=directions(kinds[0].support),
         is_adapted=used is not frozen,
         provenance={},
     )

@@ -85,4 +85,4 @@ class History:
         )
 
 
-_PARTS = ("rows", "class_ids", "scores", "nearest")
+_PARTS = ("rows", "class_ids", "scores", "to_class", "to_example")

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from appl.core.distances import squared_distances
+from appl.core.features import directions
 from appl.method.answer import Answer, Described
 
 MAX_TURNS = 10  # with more examples a class than this, several of a class are left out together
@@ -25,7 +27,8 @@ class LeftOut:
     rows: Tensor  # (n,) index into the examples
     class_ids: Tensor  # (n,) their true classes
     scores: Tensor  # (n, n_way)
-    nearest: Tensor  # (n,) squared distance to the nearest class
+    to_class: Tensor  # (n,) squared distance to the nearest class
+    to_example: Tensor  # (n,) squared distance of directions to the nearest example that was kept
 
     @property
     def accuracy(self) -> float:
@@ -44,7 +47,7 @@ def leave_out(
     if only is not None:
         turns = torch.where(only, turns, -1)
     n_way = int(class_ids.max()) + 1
-    rows, scores, nearest = [], [], []
+    rows, scores, to_class, to_example = [], [], [], []
     for turn in range(int(turns.max()) + 1):
         out, kept = turns == turn, turns != turn
         if not bool(out.any()):
@@ -57,14 +60,15 @@ def leave_out(
         placed = answer.place([kind.support[out] for kind in kinds])
         rows.append(out.nonzero().flatten())
         scores.append(answer.scores(placed))
-        nearest.append(answer.distances(placed).amin(1))
+        to_class.append(answer.distances(placed).amin(1))
+        seen = directions(kinds[0].support)
+        to_example.append(squared_distances(seen[out], seen[kept]).amin(1))
     if not rows:
         empty = class_ids[:0]
-        return LeftOut(empty, empty, torch.zeros(0, n_way), torch.zeros(0))
+        return LeftOut(empty, empty, torch.zeros(0, n_way), torch.zeros(0), torch.zeros(0))
     index = torch.cat(rows)
-    return joined(
-        [LeftOut(index, class_ids[index], torch.cat(scores).float(), torch.cat(nearest).float())]
-    )
+    values = (torch.cat(part).float() for part in (scores, to_class, to_example))
+    return joined([LeftOut(index, class_ids[index], *values)])
 
 
 def joined(parts: list[LeftOut]) -> LeftOut:
@@ -75,7 +79,8 @@ def joined(parts: list[LeftOut]) -> LeftOut:
         rows[order].cpu(),
         torch.cat([part.class_ids for part in parts])[order].cpu(),
         torch.cat([part.scores for part in parts])[order].cpu(),
-        torch.cat([part.nearest for part in parts])[order].cpu(),
+        torch.cat([part.to_class for part in parts])[order].cpu(),
+        torch.cat([part.to_example for part in parts])[order].cpu(),
     )
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from appl.core.compute import Compute
 from appl.core.distances import squared_distances
-from appl.core.features import Centring
+from appl.core.features import Centring, directions
 from appl.core.files import write_atomically
 from appl.encoders import ENCODERS, Encoder, WeightsSource
 from appl.errors import WeightsError
@@ -25,7 +25,7 @@ from appl.labelling.novelty import Novelty
 from appl.method.answer import Answer, InformedAnswer, Placing, PrototypeAnswer
 from appl.method.describing import describe
 
-FORMAT = "appl-model-1"
+FORMAT = "appl-model-2"
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class LabelModel:
     example_names: tuple[str, ...]
     example_class_ids: tuple[int, ...]
     examples: Tensor  # (n_examples, width), placed
+    example_directions: Tensor  # (n_examples, width of the features)
     is_adapted: bool
     provenance: dict[str, Any]
 
@@ -74,9 +75,16 @@ class LabelModel:
         return Judgement(
             scores.cpu(),
             torch.softmax(scores / self.temperature, 1).cpu(),
-            self.novelty(self.answer.distances(placed).amin(1)).cpu(),
+            self.novelty_of(vectors[0], placed).cpu(),
             squared_distances(placed, self.examples.to(placed)).argmin(1).cpu(),
         )
+
+    def novelty_of(self, features: Tensor, placed: Tensor) -> Tensor:
+        """Return how far images are from every class and every example (n,)."""
+        to_example = squared_distances(
+            directions(features), self.example_directions.to(features)
+        ).amin(1)
+        return self.novelty(self.answer.distances(placed).amin(1), to_example)
 
     def place(self, compute: Compute) -> "LabelModel":
         """Move to a device and take on its precision; return self."""
@@ -88,6 +96,7 @@ class LabelModel:
         tensors = {f"encoder.{k}": v for k, v in self.encoder.state_dict().items()}
         tensors |= {f"answer.{k}": v for k, v in _answer_tensors(self.answer).items()}
         tensors["examples"] = self.examples
+        tensors["example_directions"] = self.example_directions
         kept = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         meta = self.encoder.meta
         content = {
@@ -107,7 +116,7 @@ class LabelModel:
             "rule": _answer_values(self.answer),
             "temperature": self.temperature,
             "acceptance": asdict(self.acceptance),
-            "novelty_reference": self.novelty.reference,
+            "novelty": asdict(self.novelty),
             "examples": list(self.example_names),
             "example_class_ids": list(self.example_class_ids),
             "is_adapted": self.is_adapted,
@@ -145,10 +154,11 @@ class LabelModel:
             with_texture=preprocessing["with_texture"],
             temperature=values["temperature"],
             acceptance=Acceptance(**values["acceptance"]),
-            novelty=Novelty(values["novelty_reference"]),
+            novelty=Novelty(**values["novelty"]),
             example_names=tuple(values["examples"]),
             example_class_ids=tuple(values["example_class_ids"]),
             examples=tensors["examples"],
+            example_directions=tensors["example_directions"],
             is_adapted=values["is_adapted"],
             provenance=values["provenance"],
         )

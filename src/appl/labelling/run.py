@@ -50,7 +50,7 @@ from appl.settings.labelling import LabelSettings
 from appl.training.shipped import weights_digest
 from appl.training.weights import Pretrained
 
-FORMAT = "appl-run-1"
+FORMAT = "appl-run-2"
 JUDGED_AT_ONCE = 256
 
 # stage, done, total

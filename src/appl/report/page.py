@@ -179,7 +179,7 @@ def _facts(content: RunContent) -> Iterator[tuple[str, tuple[tuple[str, str], ..
     encoder = {"network": model["encoder"], **source, **model.get("preprocessing", {})}
     rule = {
         "temperature": model["temperature"],
-        "novelty_reference": model["novelty_reference"],
+        "novelty": model["novelty"],
         "changes_borne": content.history.facts.get("changes") or "none",
         **model["acceptance"],
     }
