@@ -96,6 +96,8 @@ def run(arguments: argparse.Namespace) -> None:
                     for name, rival in RIVALS.items()
                 }
                 for name, (changes, stage, weight) in ways(textures).items():
+                    if arguments.ways and name not in arguments.ways:
+                        continue
                     described = [Described(*pairs[0])]
                     if stage is not None:
                         described.append(Described(*pairs[1 + textures.index(stage)], weight))
@@ -132,10 +134,13 @@ def table(arguments: argparse.Namespace) -> None:
     """Print the means over the domains as a Markdown table."""
     with arguments.out.open() as file:
         rows = list(csv.DictReader(file))
-    print("| px | way | development even | uneven | shifted even | uneven | ms an image |")
-    print("|" + " --- |" * 7)
-    for way in dict.fromkeys((row["image_px"], row["way"]) for row in rows):
-        chosen = [row for row in rows if (row["image_px"], row["way"]) == way]
+    print(
+        "| encoder | px | way | development even | uneven | shifted even | uneven | ms an image |"
+    )
+    print("|" + " --- |" * 8)
+    way_of = ("encoder", "image_px", "way")
+    for way in dict.fromkeys(tuple(row[key] for key in way_of) for row in rows):
+        chosen = [row for row in rows if tuple(row[key] for key in way_of) == way]
         cells = []
         for shifted in (False, True):
             for pile in PILES:
@@ -160,6 +165,7 @@ def main() -> None:
     command.add_argument("--px", type=int, default=128)
     command.add_argument("--tasks", type=int, default=60)
     command.add_argument("--threads", type=int, default=1)
+    command.add_argument("--ways", nargs="*", help="Only these, beside the rivals.")
     command.add_argument("--development", action="store_true", help="Leave the shifted ones out.")
     command.set_defaults(act=run)
     command = commands.add_parser("table")

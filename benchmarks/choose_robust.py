@@ -236,7 +236,8 @@ def table(arguments: argparse.Namespace) -> None:
                     if row["domain"].startswith("val_") == shifted and row["pile"] == pile:
                         means.setdefault(row["domain"], []).append(float(row["accuracy"]))
                 by_domain = [sum(values) / len(values) for values in means.values()]
-                cells.append(f"{sum(by_domain) / max(1, len(by_domain)):.2f}")
+                mean = f"{sum(by_domain) / len(by_domain):.2f}" if by_domain else "–"
+                cells.append(mean)
         seconds = sum(float(row["seconds"]) for row in chosen) / len(chosen)
         print("|", *(f"{word} |" for word in (*way, *cells)), end=" ")
         print(f"{len(chosen)} | {seconds:.1f} |")
