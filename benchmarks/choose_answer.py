@@ -9,12 +9,12 @@ of `WAYS`. OUT.csv gets a row a domain, pile and way: the mean over the tasks.
 """
 
 import argparse
-import csv
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from _measuring import append_rows, command_line, read_rows, serve
 from torch import Tensor
 
 from appl.core.compute import resolve_compute
@@ -122,18 +122,12 @@ def run(arguments: argparse.Namespace) -> None:
                     )
                 )  # fmt: skip
         print(domain.name, flush=True)
-    is_new = not arguments.out.exists()
-    with arguments.out.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
+    append_rows(arguments.out, COLUMNS, rows)
 
 
 def table(arguments: argparse.Namespace) -> None:
     """Print the means over the domains as a Markdown table."""
-    with arguments.out.open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(arguments.out)
     print(
         "| encoder | px | way | development even | uneven | shifted even | uneven | ms an image |"
     )
@@ -156,23 +150,14 @@ def table(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("run")
-    command.add_argument("domains", type=Path)
-    command.add_argument("out", type=Path)
+    command = command_line(__doc__, "domains", run, table)
     command.add_argument("--encoder", default="efficientnet_lite0")
     command.add_argument("--px", type=int, default=128)
     command.add_argument("--tasks", type=int, default=60)
     command.add_argument("--threads", type=int, default=1)
     command.add_argument("--ways", nargs="*", help="Only these, beside the rivals.")
     command.add_argument("--development", action="store_true", help="Leave the shifted ones out.")
-    command.set_defaults(act=run)
-    command = commands.add_parser("table")
-    command.add_argument("out", type=Path)
-    command.set_defaults(act=table)
-    arguments = parser.parse_args()
-    arguments.act(arguments)
+    serve(command)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _measuring import Row, key_of, keys_in, measure_all, read_rows
+from _measuring import Row, command_line, key_of, keys_in, measure_all, read_rows, serve
 
 from appl.core.episode import Task
 from appl.datasets.episodes import draw_episode
@@ -245,22 +245,13 @@ def table(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("run")
-    command.add_argument("domains", type=Path)
-    command.add_argument("out", type=Path)
+    command = command_line(__doc__, "domains", run, table)
     command.add_argument("--encoder", default="resnet10")
     command.add_argument("--px", type=int, default=84)
     command.add_argument("--episodes", type=int, default=4)
     command.add_argument("--workers", type=int, default=2)
     command.add_argument("--adaptations", nargs="*")
-    command.set_defaults(act=run)
-    command = commands.add_parser("table")
-    command.add_argument("out", type=Path)
-    command.set_defaults(act=table)
-    arguments = parser.parse_args()
-    arguments.act(arguments)
+    serve(command)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _measuring import Row, key_of, keys_in, measure_all, read_rows
+from _measuring import Row, command_line, key_of, keys_in, measure_all, read_rows, serve
 from sklearn.metrics import roc_auc_score
 
 from appl.benchmark.statistics import calibration_error, reliability_bins
@@ -206,25 +206,12 @@ def figure(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("run")
-    command.add_argument("domains", type=Path)
-    command.add_argument("out", type=Path)
+    command = command_line(__doc__, "domains", run, table, figure=(figure, ("out", "files")))
     command.add_argument("--encoder", default="efficientnet_lite0")
     command.add_argument("--px", type=int, default=0)
     command.add_argument("--episodes", type=int, default=6)
     command.add_argument("--workers", type=int, default=2)
-    command.set_defaults(act=run)
-    command = commands.add_parser("table")
-    command.add_argument("out", type=Path)
-    command.set_defaults(act=table)
-    command = commands.add_parser("figure")
-    command.add_argument("out", type=Path)
-    command.add_argument("files", type=Path, nargs="+")
-    command.set_defaults(act=figure)
-    arguments = parser.parse_args()
-    arguments.act(arguments)
+    serve(command)
 
 
 if __name__ == "__main__":

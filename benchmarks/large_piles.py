@@ -10,10 +10,10 @@ measured in the same minute: how fast it turns images that are in memory into fe
 """
 
 import argparse
-import csv
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 import torch
-from _measuring import read_rows
+from _measuring import append_rows, command_line, read_rows, serve
 
 from appl.core.compute import resolve_compute
 from appl.encoders import CACHE_BATCH
@@ -82,6 +82,10 @@ def measure(arguments: argparse.Namespace, n_pile: int) -> dict[str, object]:
         record = json.loads((out / "run.json").read_text())
         model = json.loads((out / "model" / "model.json").read_text())
         report_mb = (out / "report.html").stat().st_size / 1e6
+        if arguments.reports is not None:
+            arguments.reports.mkdir(parents=True, exist_ok=True)
+            name = f"{arguments.encoder}-{n_pile}.html"
+            shutil.copyfile(out / "report.html", arguments.reports / name)
     seconds = record["seconds"]
     views = 1 + model["preprocessing"]["mirrored"]
     own = encoder_seconds(arguments.encoder, record["size_px"])
@@ -108,12 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
             continue
         print(f"{n_pile} images …", flush=True)
         row = measure(arguments, n_pile)
-        is_new = not arguments.out.exists()
-        with arguments.out.open("a", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            if is_new:
-                writer.writeheader()
-            writer.writerow(row)
+        append_rows(arguments.out, COLUMNS, [row])
 
 
 def table(arguments: argparse.Namespace) -> None:
@@ -126,20 +125,12 @@ def table(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("run")
-    command.add_argument("images", type=Path)
-    command.add_argument("out", type=Path)
+    command = command_line(__doc__, "images", run, table)
     command.add_argument("--sizes", type=int, nargs="+", default=[75, 1000, 10_000, 50_000])
     command.add_argument("--encoder", default="efficientnet_lite0")
     command.add_argument("--work", type=Path, help="folder for the piles and the runs")
-    command.set_defaults(act=run)
-    command = commands.add_parser("table")
-    command.add_argument("out", type=Path)
-    command.set_defaults(act=table)
-    arguments = parser.parse_args()
-    arguments.act(arguments)
+    command.add_argument("--reports", type=Path, help="keep the reports there")
+    serve(command)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from _measuring import Row, key_of, keys_in, measure_all, read_rows
+from _measuring import Row, command_line, key_of, keys_in, measure_all, read_rows, serve
 from torch import Tensor
 
 from appl.core.episode import Task
@@ -191,23 +191,14 @@ def table(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("run")
-    command.add_argument("domains", type=Path)
-    command.add_argument("out", type=Path)
+    command = command_line(__doc__, "domains", run, table)
     command.add_argument("--encoder", default="efficientnet_lite0")
     command.add_argument("--px", type=int, default=0)
     command.add_argument("--episodes", type=int, default=2)
     command.add_argument("--recipes", nargs="*", default=list(RECIPES))
     command.add_argument("--only", nargs="*", help="names of domains")
     command.add_argument("--workers", type=int, default=2)
-    command.set_defaults(act=run)
-    command = commands.add_parser("table")
-    command.add_argument("out", type=Path)
-    command.set_defaults(act=table)
-    arguments = parser.parse_args()
-    arguments.act(arguments)
+    serve(command)
 
 
 if __name__ == "__main__":

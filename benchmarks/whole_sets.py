@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from _measuring import Row, key_of, keys_in, read_rows
+from _measuring import Row, append_rows, command_line, key_of, keys_in, read_rows, serve
 from sklearn.metrics import f1_score
 
 from appl.benchmark.statistics import calibration_error
@@ -106,12 +106,7 @@ def run(arguments: argparse.Namespace) -> None:
             place = "-".join((name, arguments.encoder, adaptation.replace(" ", "-")))
             print(f"{place} …", flush=True)
             row = measure(job, arguments.targets / name, arguments.runs / place)
-            is_new = not arguments.out.exists()
-            with arguments.out.open("a", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                if is_new:
-                    writer.writeheader()
-                writer.writerow(row)
+            append_rows(arguments.out, COLUMNS, [row])
 
 
 def table(arguments: argparse.Namespace) -> None:
@@ -131,23 +126,14 @@ def table(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("run")
-    command.add_argument("targets", type=Path)
-    command.add_argument("out", type=Path)
+    command = command_line(__doc__, "targets", run, table)
     command.add_argument("--sets", nargs="+", default=["cropdiseases", "eurosat", "cub", "isic"])
     command.add_argument("--runs", type=Path, default=Path("runs"))
     command.add_argument("--encoder", default="efficientnet_lite0")
     command.add_argument("--px", type=int, default=0)
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--full", action="store_true", help="no budget: all images always")
-    command.set_defaults(act=run)
-    command = commands.add_parser("table")
-    command.add_argument("out", type=Path)
-    command.set_defaults(act=table)
-    arguments = parser.parse_args()
-    arguments.act(arguments)
+    serve(command)
 
 
 if __name__ == "__main__":
