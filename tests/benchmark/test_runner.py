@@ -3,13 +3,15 @@ from pathlib import Path
 
 import pytest
 
+from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, make_plan
+from appl.benchmark.processes import ProcessWorkers
 from appl.benchmark.runner import Job, open_jobs, run_plan, solve
 from appl.benchmark.tables import make_table, to_markdown
 from appl.errors import DataError, SettingsError, UnknownNameError
 from appl.settings.benchmark import BenchSettings, ProtocolSettings, RowSettings
 from appl.settings.files import structure_settings
-from appl.store import ResultStore
+from appl.store import EpisodeResult, ResultStore
 
 
 @pytest.fixture
@@ -25,11 +27,16 @@ def accuracies(plan: Plan, store: ResultStore) -> dict[tuple[str, str], list[flo
     }
 
 
+def solve_here(plan: Plan, job: Job, tmp_path: Path) -> list[EpisodeResult]:
+    return solve(plan, job, lambda t: open_features(embed(plan, t, tmp_path / "cache")))
+
+
 def test_two_workers_give_what_this_process_gives(
     plan: Plan, bench_root: Path, tmp_path: Path
 ) -> None:
     store = ResultStore(tmp_path / "two.sqlite")
-    run_plan(plan, bench_root / "data", tmp_path / "cache", store, n_workers=2)
+    cache = tmp_path / "cache"
+    run_plan(plan, cache, store, lambda p: ProcessWorkers(p, bench_root / "data", cache, 2))
     found = accuracies(plan, store)
     assert {key: len(values) for key, values in found.items()} == {
         ("ProtoNet", "noise"): 4,
@@ -42,7 +49,7 @@ def test_two_workers_give_what_this_process_gives(
     alone = ResultStore(tmp_path / "alone.sqlite")
     for job in open_jobs(plan, alone):
         run = plan.run(plan.rows[job.row], plan.targets[job.target])
-        alone.add(run, solve(plan, job, tmp_path / "cache"))
+        alone.add(run, solve_here(plan, job, tmp_path))
     assert accuracies(plan, alone) == found
     assert list(open_jobs(plan, store)) == []
 
@@ -50,7 +57,7 @@ def test_two_workers_give_what_this_process_gives(
 def test_what_is_stored_is_not_done_again(plan: Plan, tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "r.sqlite")
     run = plan.run(plan.rows[0], plan.targets["noise"])
-    results = solve(plan, Job(0, "noise", (0, 2)), tmp_path / "cache")
+    results = solve_here(plan, Job(0, "noise", (0, 2)), tmp_path)
     store.add(run, results)
     left = [job for job in open_jobs(plan, store) if (job.row, job.target) == (0, "noise")]
     assert left == [Job(0, "noise", (1, 3))]
@@ -88,7 +95,7 @@ def test_table_from_the_store(plan: Plan, tmp_path: Path) -> None:
     for job in open_jobs(plan, store):
         if job.target == "noise" and job.row < 2:
             run = plan.run(plan.rows[job.row], plan.targets[job.target])
-            store.add(run, solve(plan, job, tmp_path / "cache"))
+            store.add(run, solve_here(plan, job, tmp_path))
     table = make_table(plan, store)
     cell = table.cells["TIM", "noise"]
     base = table.cells["ProtoNet", "noise"]

@@ -1,30 +1,27 @@
-"""Running a plan on one machine: a process a core, one thread each, results stored as they come.
+"""Running a plan: what is left to do, spread over workers, results stored as they come.
 
 What is stored is never done again, so a killed run goes on with the same command and loses only
-the episodes in flight. An episode is a pure function of its identity, so the number of workers
-changes nothing but the time.
+the episodes in flight. An episode is a pure function of its identity, so the number and the kind of
+workers (`processes`, `cluster`) change nothing but the time.
 """
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from appl._version import __version__
-from appl.benchmark.features import embed, open_features
-from appl.benchmark.plan import Plan, Row, Target, make_plan
+from appl.benchmark.features import embed
+from appl.benchmark.plan import Plan, Row, Target
 from appl.core.compute import resolve_compute
 from appl.core.methods import FeatureMethod
-from appl.core.processes import end_with_parent
-from appl.errors import ApplError
-from appl.settings.benchmark import BenchSettings
 from appl.settings.compute import ComputeSettings
 from appl.store import EpisodeResult, ResultStore
 
@@ -40,16 +37,34 @@ class Job:
     episodes: tuple[int, ...]
 
 
+Done = tuple[Job, list[EpisodeResult]]
+Features = Callable[[Target], NDArray[np.float32]]
 OnResult = Callable[[Row, Target, list[EpisodeResult]], None]
+
+
+class Workers(Protocol):
+    """Whoever solves jobs: it takes them one by one and hands back what is done."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many jobs are solved at a time."""
+
+    def submit(self, job: Job) -> None:
+        """Take a job."""
+
+    def done(self) -> list[Done]:
+        """Wait until a job is done; return all that are."""
+
+    def close(self) -> None:
+        """Stop; what is in flight is dropped."""
 
 
 def run_plan(
     plan: Plan,
-    data_root: Path,
     cache: Path,
     store: ResultStore,
+    start_workers: Callable[[Plan], Workers],
     *,
-    n_workers: int,
     on_result: OnResult = lambda _row, _target, _results: None,
     on_embed: Callable[[str, int, int], None] = lambda _target, _done, _total: None,
 ) -> None:
@@ -58,28 +73,23 @@ def run_plan(
         for target in plan.targets.values():
             embed(plan, target, cache, partial(on_embed, target.name))
     jobs = iter(open_jobs(plan, store))
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(n_workers, context, _start, (plan.settings, data_root, cache))
-    running: dict[Future[list[EpisodeResult]], Job] = {}
+    workers = start_workers(plan)
+    n_running = 0
     try:
         while True:
             # A short queue: an interrupted run has nothing to throw away.
-            for job in islice(jobs, 2 * n_workers - len(running)):
-                running[pool.submit(_work, job)] = job
-            if not running:
+            for job in islice(jobs, max(0, 2 * workers.n_workers - n_running)):
+                workers.submit(job)
+                n_running += 1
+            if not n_running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job = running.pop(future)
+            for job, results in workers.done():
+                n_running -= 1
                 row, target = plan.rows[job.row], plan.targets[job.target]
-                results = future.result()
                 store.add(plan.run(row, target), results)
                 on_result(row, target, results)
-    except BrokenProcessPool as error:
-        raise ApplError(
-            "a worker died (out of memory, or killed); run the same command again to go on"
-        ) from error
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        workers.close()
 
 
 def open_jobs(plan: Plan, store: ResultStore) -> Iterator[Job]:
@@ -95,7 +105,7 @@ def open_jobs(plan: Plan, store: ResultStore) -> Iterator[Job]:
     return iter(sorted(jobs, key=lambda job: (job.episodes[0], job.row)))
 
 
-def solve(plan: Plan, job: Job, cache: Path) -> list[EpisodeResult]:
+def solve(plan: Plan, job: Job, features_of: Features) -> list[EpisodeResult]:
     """Solve the episodes of a job in this process."""
     row, target = plan.rows[job.row], plan.targets[job.target]
     encoder, pcn = plan.pretrained.encoder, plan.pretrained.pcn
@@ -104,8 +114,10 @@ def solve(plan: Plan, job: Job, cache: Path) -> list[EpisodeResult]:
     for episode in job.episodes:
         draw = target.draw(plan, episode)
         if isinstance(method, FeatureMethod):
-            features = open_features(embed(plan, target, cache))
-            support, query = features[draw.support], features[draw.query]
+            features = features_of(target)
+            support, query = (
+                torch.from_numpy(features[rows.numpy()]) for rows in (draw.support, draw.query)
+            )
             started = time.perf_counter()
             scores, record = method.scores(support, draw.class_ids, query), {}
         else:
@@ -119,19 +131,7 @@ def solve(plan: Plan, job: Job, cache: Path) -> list[EpisodeResult]:
     return results
 
 
-_plan: Plan | None = None
-_cache = Path()
-
-
-def _start(settings: BenchSettings, data_root: Path, cache: Path) -> None:
-    """Load the plan once in each worker: weights and memory-mapped data, not sent job by job."""
-    global _plan, _cache
-    end_with_parent()
+def be_a_worker() -> None:
+    """Prepare this process to solve jobs: one thread, so that results are the same everywhere."""
     resolve_compute(ComputeSettings(n_threads=1, precision="fp32"))
     torch.set_num_threads(1)
-    _plan, _cache = make_plan(settings, data_root, cache), cache
-
-
-def _work(job: Job) -> list[EpisodeResult]:
-    assert _plan is not None
-    return solve(_plan, job, _cache)

@@ -34,12 +34,17 @@ def run(
     workers: Annotated[
         int, typer.Option(min=0, help="Processes, one thread each; 0: one a core.")
     ] = 0,
+    ray: Annotated[
+        str, typer.Option(help="Address of a Ray cluster, auto, or local: spread the work over it.")
+    ] = "",
 ) -> None:
     """Solve every episode that is not stored yet; stop and go on at any time."""
     console = Console()
     with console.status("Loading PyTorch …"):
-        from appl.benchmark.plan import Row, Target, make_plan
-        from appl.benchmark.runner import run_plan
+        from appl.benchmark.cluster import RayWorkers
+        from appl.benchmark.plan import Plan, Row, Target, make_plan
+        from appl.benchmark.processes import ProcessWorkers
+        from appl.benchmark.runner import Workers, run_plan
         from appl.benchmark.statistics import estimate
         from appl.settings.benchmark import BenchSettings
         from appl.settings.files import load_settings
@@ -82,12 +87,16 @@ def run(
                 description=f"{row.title} {mean.mean:.1f} ± {mean.interval:.1f}",
             )
 
+        def start_workers(plan: Plan) -> Workers:
+            if ray:
+                return RayWorkers(plan, cache, ray, workers or None)
+            return ProcessWorkers(plan, data, cache, n_workers)
+
         run_plan(
             plan,
-            data,
             cache,
             store,
-            n_workers=n_workers,
+            start_workers,
             on_result=on_result,
             on_embed=lambda t, d, n: on_prepare("Embedding", t, d, n),
         )

@@ -28,6 +28,7 @@ from appl.method.pcn import PCN
 from appl.settings.adaptation import AdaptSettings
 from appl.settings.labelling import LabelSettings
 
+WHOLE_BATCH = 400  # images of an iteration that go through the encoder at once
 SURE_ELSEWHERE = 0.8  # confidence with which a left-out example is put into another class
 
 
@@ -70,7 +71,7 @@ def fit_model(
     on_iteration: Callable[[IterationRecord], None] = lambda _record: None,
 ) -> Fit:
     """Fit a model to a task whose queries are the `pool` of the pile."""
-    chosen = _adaptation_settings(settings)
+    chosen = _adaptation_settings(settings, task)
     frozen = adapt(encoder, pcn, task, replace(chosen, n_iterations=0))
     refit = partial(_refit, pcn=pcn, settings=chosen)
     frozen_kinds = _describe(frozen, task, chosen)
@@ -136,7 +137,7 @@ def fit_model(
     )
 
 
-def _adaptation_settings(settings: LabelSettings) -> AdaptSettings:
+def _adaptation_settings(settings: LabelSettings, task: Task) -> AdaptSettings:
     chosen = settings.adaptation
     if chosen.predict_from == "propagation" or chosen.predict_with == "both":
         raise SettingsError(
@@ -147,13 +148,20 @@ def _adaptation_settings(settings: LabelSettings) -> AdaptSettings:
         # The paper's text knows five examples a class; here there are as many as there are, and
         # fewer while some are left out.
         chosen = replace(chosen, prototypes=replace(chosen.prototypes, few_shots="class_mean"))
-    return replace(
-        chosen, query_batch=chosen.query_batch or settings.batch_images, seed=settings.seed
-    )
+    query_batch = chosen.query_batch or settings.batch_images
+    micro_batch = chosen.micro_batch
+    if task.n_support + min(query_batch, task.n_query) > WHOLE_BATCH:
+        # The same gradient with a third more work, so that many classes do not fill the memory.
+        micro_batch = micro_batch or WHOLE_BATCH // 2
+    return replace(chosen, query_batch=query_batch, micro_batch=micro_batch, seed=settings.seed)
 
 
 def _describe(adaptation: Adaptation, task: Task, settings: AdaptSettings) -> list[Described]:
     weighs_all = isinstance(adaptation.answer, InformedAnswer)
+    is_fixed = settings.batch_norm not in ("joint", "separate")
+    known = [(len(kind.support), len(kind.query)) for kind in adaptation.described[:1]]
+    if is_fixed and known == [(task.n_support, task.n_query)]:
+        return list(adaptation.described)  # adapted on this very task: described already
     kinds = describe(
         adaptation.encoder,
         torch.cat([task.support, task.query]),

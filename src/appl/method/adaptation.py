@@ -62,6 +62,7 @@ class Adaptation:
     prototypes: Tensor  # (n_way, width), of the adapted encoder
     encoder: Encoder
     answer: Answer  # the rule behind the scores, for images that come later
+    described: tuple[Described, ...]  # what the rule was found on; empty where it takes features
     mirrored: bool  # whether it wants an image and its mirror image
     records: tuple[IterationRecord, ...]
     termination: str  # "finished", or why it stopped early
@@ -199,6 +200,7 @@ def adapt(
         prototypes=prototypes,
         encoder=model.encoder,
         answer=answer,
+        described=tuple(described),
         mirrored=model.mirrored,
         records=tuple(records),
         termination=termination,
