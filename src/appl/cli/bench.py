@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from appl.cli._bench import Cache, Config, Data, Store, Workers, run_with_bars
-from appl.cli.bench_results import table
+from appl.cli.bench_results import compare, report, sensitivity, table
 
 bench = typer.Typer(help="Compare methods on target data sets.", no_args_is_help=True)
 
@@ -31,7 +31,8 @@ def run(
     console.print(f"Results in [bold]{results}[/]; `appl bench table` prints them.")
 
 
-bench.command()(table)
+for command in (table, sensitivity, compare, report):
+    bench.command()(command)
 
 
 @bench.command()
