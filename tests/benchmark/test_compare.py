@@ -77,6 +77,7 @@ def test_rows_of_a_store_by_method_or_key(store: ResultStore) -> None:
     for found in (by_method, by_key):
         assert [pairs.a for pairs in found.targets] == [pairs.a for pairs in by_title.targets]
         assert [pairs.title for pairs in found.targets] == ["cub", "cars"]
+        assert found.a == f"tim {key[:8]} (resnet10, 84 px)"
 
 
 def test_rows_of_a_store_that_cannot_be_told_or_paired(store: ResultStore) -> None:
@@ -95,7 +96,7 @@ def test_other_weights_are_compared_on_the_same_episodes_only(store: ResultStore
     other = fake_outline(TARGETS, rows=[("ProtoNet", "prototypical", {})], weights_digest="f" * 64)
     add(store, other, "ProtoNet", "cub", [0.0, 10.0], digest="another set of files")
     key = next(run.key for run in store.runs() if run.weights_digest == "f" * 64)
-    with pytest.raises(DataError, match="share no stored episode"):
+    with pytest.raises(DataError, match=r"^.prototypical .* share no stored episode"):
         compare_stored(store, key, "tim")
     add(store, replace(other), "ProtoNet", "cub", [0.0, 10.0])
     found = compare_stored(store, key, "tim")

@@ -14,7 +14,10 @@ from appl.errors import ApplError, DataError, SettingsError
 from appl.settings.benchmark import BenchSettings
 from appl.settings.files import load_settings
 from appl.store import ResultStore
+from tests.benchmark.conftest import bench_root
 from tests.benchmark.fake_store import add
+
+__all__ = ["bench_root"]  # the fixture, shared with tests/benchmark
 
 ROWS = [
     {"method": "prototypical"},
@@ -123,6 +126,33 @@ def test_sensitivity_draws_what_is_stored(folder: Path) -> None:
         bench(folder, "sensitivity", config, "--data", folder / "nowhere", "--out", "s.gif")
     with pytest.raises(SettingsError, match=r"few\.toml has no preset under \[sensitivity\]"):
         bench(folder, "sensitivity", folder / "few.toml")
+
+
+@pytest.mark.slow
+def test_sensitivity_runs_what_is_missing_and_goes_on(bench_root: Path, tmp_path: Path) -> None:
+    ranges = {"preset": "robust", "alpha": [0.1], "threshold": [], "lambda_coh": []}
+    config = write_config(
+        tmp_path,
+        "sweep",
+        targets={"noise": "Noise"},
+        rows=[],
+        weights=str(bench_root / "weights.safetensors"),
+        image_px=32,
+        n_episodes=1,
+        protocol={"n_way": 2, "n_shot": 1, "n_query": 2},
+        sensitivity={**ranges, "lambda_dis": []},
+    )
+    options = ["--data", bench_root / "data", "--cache", tmp_path / "cache", "--workers", 1]
+    options += ["--out", tmp_path / "s.svg"]
+    first = bench(tmp_path, "sensitivity", config, *options)
+    assert "| APPL robust |" in first and (tmp_path / "s.svg").exists()
+    store = ResultStore(tmp_path / "results.sqlite")
+    before = [store.results(run) for run in store.runs()]
+    store.close()
+    assert [len(results) for results in before] == [1, 1]
+    bench(tmp_path, "sensitivity", config, *options)
+    store = ResultStore(tmp_path / "results.sqlite")
+    assert [store.results(run) for run in store.runs()] == before
 
 
 def test_report_is_written(folder: Path) -> None:

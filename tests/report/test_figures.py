@@ -46,6 +46,15 @@ def test_names_stay_as_they_are_in_a_file(tmp_path: Path) -> None:
     assert HOSTILE in found and "CUB" in found  # the legend
 
 
+def test_a_drawing_can_be_limited_to_the_first_points(tmp_path: Path) -> None:
+    counts = []
+    for name, n_drawn in (("all.svg", None), ("first.svg", 1)):
+        save_figure([scatter_panel(COMPARISON, legend=False, n_drawn=n_drawn)], tmp_path / name)
+        uses = re.findall(r"<use [^>]*fill: #(?:5955ff|a44d0f)", (tmp_path / name).read_text())
+        counts.append(len(uses))
+    assert counts == [4, 2]
+
+
 def test_the_same_results_give_the_same_file(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
         save_figure(curve_panels([CURVE]), tmp_path / name)

@@ -124,7 +124,7 @@ def compare_stored(store: ResultStore, a: str, b: str) -> Comparison:
         if partner:
             one, other = (Stored(r, tuple(store.results(r))) for r in (run, partner))
             pairs.append(_pairs(run.target, one, other))
-    return _comparison(a, b, pairs)
+    return _comparison(_titled(ours[0]), _titled(theirs[0]), pairs)
 
 
 def _find_row(store: ResultStore, words: str) -> list[Run]:
@@ -147,6 +147,10 @@ def _find_row(store: ResultStore, words: str) -> list[Run]:
         choices = "; ".join(f"{runs[0].key[:12]} ({_described(runs[0])})" for runs in fitting)
         raise UnknownNameError(f"{store.path} has several rows {words!r}; give a key: {choices}")
     return fitting[0]
+
+
+def _titled(run: Run) -> str:
+    return f"{run.method} {run.key[:8]} ({run.encoder}, {run.image_px} px)"
 
 
 def _described(run: Run) -> str:

@@ -27,6 +27,7 @@ from appl.report.rendering import render_template
 from appl.report.words import counted, listed
 
 FULL = 600  # episodes of a target, as the field runs them
+N_DRAWN = 150  # points of a target in a scatter: more make the page heavy and show no more
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,11 @@ def write_benchmark_page(collections: Sequence[Collection], path: Path) -> None:
         groups.setdefault(title or f"Benchmark {i + 1}", []).append(collection)
     parts = [_part(f"part{i + 1}", *group) for i, group in enumerate(groups.items())]
     text = render_template(
-        "benchmark.html.j2", parts=parts, numbers=_numbers(collections), full=FULL
+        "benchmark.html.j2",
+        parts=parts,
+        numbers=_numbers(collections),
+        full=FULL,
+        n_drawn=N_DRAWN,
     )
     write_atomically(path, text.encode("utf-8", "backslashreplace"))
 
@@ -128,10 +133,11 @@ def _scatters(table: ResultTable, collections: list[Collection]) -> Iterator[Cha
         except DataError:
             continue  # no episode in common yet
         label = f"{row} against {table.reference}, an episode a point"
+        panel = scatter_panel(comparison, colours, legend=False, n_drawn=N_DRAWN)
         yield Chart(
             row,
             _verdict(comparison),
-            inline_svg(scatter_panel(comparison, colours, legend=False), label, (4.2, 4.0)),
+            inline_svg(panel, label, (4.2, 4.0)),
             tuple((colours[pairs.title], pairs.title) for pairs in comparison.targets),
         )
 

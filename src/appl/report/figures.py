@@ -131,11 +131,16 @@ def difference_panel(table: ResultTable) -> Panel:
 
 
 def scatter_panel(
-    comparison: Comparison, names: Mapping[str, str] | None = None, *, legend: bool = True
+    comparison: Comparison,
+    names: Mapping[str, str] | None = None,
+    *,
+    legend: bool = True,
+    n_drawn: int | None = None,
 ) -> Panel:
     """Draw an episode a point: what row b reaches against what row a reaches.
 
-    `names` are the colours of the targets, where other drawings have them too.
+    `names` are the colours of the targets, where other drawings have them too; `n_drawn` limits
+    the points of a target to its first.
     """
     titles = [pairs.title for pairs in comparison.targets]
     chosen = names or colour_names(titles)
@@ -143,7 +148,8 @@ def scatter_panel(
     def draw(axes: Axes) -> None:
         for pairs in comparison.targets:
             colour = colours()[chosen[pairs.title]]
-            axes.scatter(pairs.b, pairs.a, s=16, color=colour, alpha=0.75, linewidths=0)
+            x, y = pairs.b[:n_drawn], pairs.a[:n_drawn]
+            axes.scatter(x, y, s=16, color=colour, alpha=0.75, linewidths=0)
         values = [v for pairs in comparison.targets for v in (*pairs.a, *pairs.b)]
         ends = (min(values) - 2, max(values) + 2)
         axes.plot(ends, ends, color=colours()["soft"], linewidth=1, linestyle="--", zorder=0)
