@@ -1,3 +1,7 @@
+import csv
+from collections import Counter
+from importlib import resources
+
 import pytest
 
 from appl.benchmark.quoted import quoted, quoted_methods
@@ -19,6 +23,12 @@ def test_cells_are_those_in_print(
 ) -> None:
     quote = quoted(method, target, n_shot)
     assert quote is not None and (quote.mean, quote.interval) == (mean, interval)
+
+
+def test_every_number_in_print_is_there() -> None:
+    text = resources.files("appl.benchmark").joinpath("paper_tables.csv").read_text("utf-8")
+    tables = Counter(row["table"] for row in csv.DictReader(text.splitlines()))
+    assert tables == {"1": 108, "2": 84, "3": 64}
 
 
 def test_what_the_paper_leaves_out_is_none() -> None:

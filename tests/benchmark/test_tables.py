@@ -60,6 +60,17 @@ def test_a_mean_needs_every_target(tmp_path: Path) -> None:
     assert differences.lines[0][1].style == "bold"
 
 
+def test_a_mean_difference_needs_pairs_on_every_target(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "r.sqlite")
+    outline = fake_outline({"cub": "CUB", "cars": "Cars"})
+    add(store, outline, "ProtoNet", "cub", [50.0])
+    for target in ("cub", "cars"):
+        add(store, outline, "TIM", target, [58.0])
+    table = make_table([collect(outline, store)])
+    assert table.mean_accuracy("TIM", 5) is not None
+    assert table.mean_difference("TIM", 5) is None
+
+
 def test_shots_are_joined_as_columns(tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "r.sqlite")
     twenty = fake_outline({"cub": "CUB", "isic": "ISIC"}, n_shot=20, quote=["ProtoNet"])

@@ -157,5 +157,8 @@ def test_sensitivity_runs_what_is_missing_and_goes_on(bench_root: Path, tmp_path
 
 def test_report_is_written(folder: Path) -> None:
     out = folder / "report.html"
-    bench(folder, "report", folder / "few.toml", folder / "many.toml", "--out", out)
-    assert "CUB, 20-shot" in out.read_text(encoding="utf-8")
+    untitled = write_config(folder, "plain")
+    bench(folder, "report", folder / "few.toml", folder / "many.toml", untitled, "--out", out)
+    html = out.read_text(encoding="utf-8")
+    assert "CUB, 20-shot" in html
+    assert "<h2>Both</h2>" in html and "<h2>plain</h2>" in html

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,7 +50,7 @@ def open_results(path: Path) -> "ResultStore":
 def load_collections(
     configs: Sequence[Path], store: "ResultStore", data: Path | None
 ) -> list["Collection"]:
-    """Read configurations and what the store holds for them."""
+    """Read configurations, titled by their files if not by themselves, and their results."""
     from appl.benchmark.collection import collect
     from appl.benchmark.plan import data_digests, make_outline
     from appl.settings.benchmark import BenchSettings
@@ -58,6 +59,7 @@ def load_collections(
     found = []
     for config in configs:
         settings = load_settings(BenchSettings, config)
+        settings = replace(settings, title=settings.title or config.stem)
         digests = data_digests(settings, data) if data else None
         found.append(collect(make_outline(settings), store, digests))
     return found
