@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from appl.benchmark.collection import collect
 from appl.benchmark.features import embed, open_features
-from appl.benchmark.plan import Plan, make_plan
+from appl.benchmark.plan import Plan, data_digests, make_plan
 from appl.benchmark.processes import ProcessWorkers
 from appl.benchmark.runner import Job, open_jobs, run_plan, solve
-from appl.benchmark.tables import make_table, to_markdown
+from appl.benchmark.tables import make_table
 from appl.errors import DataError, SettingsError, UnknownNameError
 from appl.settings.benchmark import BenchSettings, ProtocolSettings, RowSettings
 from appl.settings.files import structure_settings
@@ -90,21 +91,20 @@ def test_uneven_piles_share_supports_with_even_ones(
     assert plan.run(row, target).key != uneven.run(row, target).key
 
 
-def test_table_from_the_store(plan: Plan, tmp_path: Path) -> None:
+def test_table_from_the_store(plan: Plan, bench_root: Path, tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "r.sqlite")
     for job in open_jobs(plan, store):
         if job.target == "noise" and job.row < 2:
             run = plan.run(plan.rows[job.row], plan.targets[job.target])
             store.add(run, solve_here(plan, job, tmp_path))
-    table = make_table(plan, store)
-    cell = table.cells["TIM", "noise"]
-    base = table.cells["ProtoNet", "noise"]
+    table = make_table([collect(plan.outline, store)])
+    noise = table.columns[0]
+    cell, base = table.cells["TIM", noise], table.cells["ProtoNet", noise]
     assert cell.difference.mean == pytest.approx(cell.accuracy.mean - base.accuracy.mean)
-    assert ("APPL", "noise") not in table.cells
-    text = to_markdown(table, ("ProtoNet",))
-    assert f"| TIM | {cell.accuracy.mean:.2f} ± " in text
-    assert "| APPL | – | – | – |" in text
-    assert "*quoted: the paper's ProtoNet" in text
+    assert ("APPL", noise) not in table.cells
+    assert cell.run == plan.run(plan.rows[1], plan.targets["noise"])
+    digests = data_digests(plan.settings, bench_root / "data")
+    assert make_table([collect(plan.outline, store, digests)]).cells == table.cells
 
 
 def test_mistakes_are_named(
@@ -118,6 +118,8 @@ def test_mistakes_are_named(
         plan_with(rows=(RowSettings("prototypicle"),))
     with pytest.raises(SettingsError, match="row 'tim': unknown key 'n_iteration'"):
         plan_with(rows=(RowSettings("tim", settings={"n_iteration": 3}),))
+    with pytest.raises(SettingsError, match="two rows are called 'TIM'"):
+        plan_with(rows=(RowSettings("tim"), RowSettings("prototypical", title="TIM")))
     with pytest.raises(DataError, match="nowhere"):
         plan_with(targets={"nowhere": "Nowhere"})
     with pytest.raises(SettingsError, match="at least one target"):

@@ -33,10 +33,9 @@ def write_config(bench_root: Path, folder: Path, n_episodes: int) -> Path:
 
 
 def command(verb: str, config: Path, bench_root: Path, folder: Path) -> list[str]:
-    options = ["--data", bench_root / "data", "--cache", folder / "cache"]
-    options += ["--results", folder / "results.sqlite"]
+    options = ["--data", bench_root / "data", "--results", folder / "results.sqlite"]
     if verb == "run":
-        options += ["--workers", "2"]
+        options += ["--cache", folder / "cache", "--workers", "2"]
     return [sys.executable, "-m", "appl", "bench", verb, str(config), *map(str, options)]
 
 

@@ -1,4 +1,8 @@
-"""What a benchmark consists of: its data, its weights, its rows, and the identity of each run."""
+"""What a benchmark consists of: its data, its weights, its rows, and the identity of each run.
+
+An `Outline` is all of it that has a name and a digest, enough to find results; a `Plan` adds the
+images, to make them.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -6,10 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from appl.benchmark.sensitivity import sensitivity_rows
 from appl.core.methods import METHODS, Method
 from appl.datasets.episodes import EpisodeDraw, draw_episode
-from appl.datasets.listing import list_folder
-from appl.datasets.packed import PackedImages, pack
+from appl.datasets.listing import Listing, list_folder
+from appl.datasets.packed import PackedImages, listing_digest, pack
+from appl.errors import SettingsError
 from appl.settings.benchmark import BenchSettings, RowSettings
 from appl.settings.files import structure_settings
 from appl.store import Run
@@ -33,6 +39,36 @@ class Row:
         values: Any = resolve() if resolve is not None else self.method
         return asdict(values)
 
+    @property
+    def takes(self) -> str:
+        """What enters an answer beside the query itself: none, batchnorm or transductive."""
+        return str(getattr(self.method, "takes", self.method.card.takes))
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A benchmark without its images."""
+
+    settings: BenchSettings
+    rows: tuple[Row, ...]
+    encoder: str
+    source: str  # what the weights were trained on
+    weights_digest: str
+
+    def run(self, row: Row, target: str, data_digest: str) -> Run:
+        """Return the identity under which results of a row on a target are stored."""
+        return Run(
+            method=row.name,
+            settings=row.settings,
+            target=target,
+            data_digest=data_digest,
+            protocol=asdict(self.settings.protocol) | {"margin": self.settings.margin},
+            weights=self.settings.weights,
+            weights_digest=self.weights_digest,
+            encoder=self.encoder,
+            image_px=self.settings.image_px,
+        )
+
 
 @dataclass(frozen=True)
 class Target:
@@ -52,25 +88,33 @@ class Target:
 class Plan:
     """A benchmark with everything loaded."""
 
-    settings: BenchSettings
+    outline: Outline
     targets: dict[str, Target]
-    rows: tuple[Row, ...]
     pretrained: Pretrained
-    weights_digest: str
+
+    @property
+    def settings(self) -> BenchSettings:
+        """The settings that the plan was made from."""
+        return self.outline.settings
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, in the order of the tables."""
+        return self.outline.rows
+
+    @property
+    def weights_digest(self) -> str:
+        """The digest of encoder and PCN."""
+        return self.outline.weights_digest
 
     def run(self, row: Row, target: Target) -> Run:
         """Return the identity under which results of a row on a target are stored."""
-        return Run(
-            method=row.name,
-            settings=row.settings,
-            target=target.name,
-            data_digest=target.data.digest,
-            protocol=asdict(self.settings.protocol) | {"margin": self.settings.margin},
-            weights=self.settings.weights,
-            weights_digest=self.weights_digest,
-            encoder=self.pretrained.encoder.meta.name,
-            image_px=self.settings.image_px,
-        )
+        return self.outline.run(row, target.name, target.data.digest)
+
+
+def make_outline(settings: BenchSettings) -> Outline:
+    """Load the weights, for their digest, and make the rows ready."""
+    return _outline(settings, load_pretrained(settings.weights))
 
 
 def make_plan(
@@ -80,19 +124,38 @@ def make_plan(
     on_progress: Callable[[str, int, int], None] = lambda _target, _done, _total: None,
 ) -> Plan:
     """Load weights and data; images are decoded into `cache` on first use."""
-    rows = tuple(_row(row, settings) for row in settings.rows)
     pretrained = load_pretrained(settings.weights)
+    outline = _outline(settings, pretrained)
     targets = {}
     for name, title in settings.targets.items():
         data = pack(
-            list_folder(data_root / name),
+            _listing(data_root, name),
             cache / "images",
             settings.image_px,
             margin=settings.margin,
             on_progress=partial(on_progress, name),
         )
         targets[name] = Target(name, title, data)
-    return Plan(settings, targets, rows, pretrained, weights_digest(pretrained))
+    return Plan(outline, targets, pretrained)
+
+
+def data_digests(settings: BenchSettings, data_root: Path) -> dict[str, str]:
+    """Identify the data of every target by its files; no image is decoded."""
+    return {name: listing_digest(_listing(data_root, name)) for name in settings.targets}
+
+
+def _listing(data_root: Path, target: str) -> Listing:
+    return list_folder(data_root / target)
+
+
+def _outline(settings: BenchSettings, pretrained: Pretrained) -> Outline:
+    rows = tuple(_row(row, settings) for row in (*settings.rows, *sensitivity_rows(settings)))
+    titles = [row.title for row in rows]
+    for title in titles:
+        if titles.count(title) > 1:
+            raise SettingsError(f"two rows are called {title!r}; give one of them another title")
+    meta = pretrained.encoder.meta
+    return Outline(settings, rows, meta.name, meta.source, weights_digest(pretrained))
 
 
 def _row(row: RowSettings, settings: BenchSettings) -> Row:

@@ -1,115 +1,130 @@
 """Tables from stored results only: accuracy, paired differences, seconds.
 
-A table holds one protocol, one encoder and one set of data; a row of the paper stands in it in
-italics, marked as quoted.
+A table holds one protocol, one encoder and one set of data; it may join several numbers of shots,
+a column each. The paper's rows stand apart, as quotes.
 """
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from appl.benchmark.plan import Plan, Row, Target
-from appl.benchmark.quoted import quoted
-from appl.benchmark.statistics import Estimate, estimate, mean_of, paired_difference
-from appl.store import ResultStore
+from appl.benchmark.collection import Collection, Stored
+from appl.benchmark.mixing import check_mixable
+from appl.benchmark.plan import Outline
+from appl.benchmark.quoted import check_quoted
+from appl.benchmark.sensitivity import base_title
+from appl.benchmark.statistics import Estimate, mean_of, paired_difference
+from appl.errors import UnknownNameError
+from appl.settings._checks import suggest
+from appl.store import Run
+
+
+@dataclass(frozen=True)
+class Column:
+    """A target at a number of shots."""
+
+    target: str
+    title: str
+    n_shot: int
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A row on a target."""
+    """A row in a column."""
 
     accuracy: Estimate
     difference: Estimate  # to the reference row, over the episodes that both have
-    seconds: float
+    seconds: float  # median of an episode
+    run: Run
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Cells by row title and target name; rows and targets in the order of the plan."""
+    """Cells by row title and column; rows and columns in the order of the configurations."""
 
-    plan: Plan
-    reference: str
-    cells: dict[tuple[str, str], Cell]
+    title: str
+    outline: Outline  # of the first benchmark; what the others share with it is checked
+    rows: dict[str, str]  # what each takes from the queries, by title
+    columns: tuple[Column, ...]
+    cells: dict[tuple[str, Column], Cell]
+    reference: str  # title; none: no differences
+    quotes: tuple[str, ...]  # names of the paper's rows
 
-    def estimates(self, row: Row) -> list[Estimate]:
-        """Return the row's accuracy on every target that has results."""
-        found = [self.cells.get((row.title, target)) for target in self.plan.targets]
-        return [cell.accuracy for cell in found if cell is not None]
+    @property
+    def shots(self) -> tuple[int, ...]:
+        """The numbers of shots, fewest first."""
+        return tuple(sorted({column.n_shot for column in self.columns}))
 
-    def differences(self, row: Row) -> list[Estimate]:
-        """Return the row's paired differences on every target that has results."""
-        found = [self.cells.get((row.title, target)) for target in self.plan.targets]
-        return [cell.difference for cell in found if cell is not None]
+    def found(self, row: str, n_shot: int | None = None) -> list[Cell]:
+        """Return the cells of a row that have results, of one number of shots or all."""
+        columns = [c for c in self.columns if n_shot in (None, c.n_shot)]
+        return [self.cells[row, column] for column in columns if (row, column) in self.cells]
 
+    def mean_accuracy(self, row: str, n_shot: int) -> Estimate | None:
+        """Return the mean over the targets of a number of shots, if the row has them all."""
+        return self._mean(n_shot, [cell.accuracy for cell in self.found(row, n_shot)])
 
-def make_table(plan: Plan, store: ResultStore, reference: str = "ProtoNet") -> ResultTable:
-    """Collect what the store has for the plan; differences are to the row titled `reference`."""
-    cells = {}
-    references = {row.title: row for row in plan.rows}
-    for target in plan.targets.values():
-        base: dict[int, float] = {}
-        if reference in references:
-            base = _accuracies(plan, store, references[reference], target)
-        for row in plan.rows:
-            results = store.results(plan.run(row, target))[: row.n_episodes]
-            if not results:
-                continue
-            ours = {result.episode: result.accuracy for result in results}
-            cells[row.title, target.name] = Cell(
-                estimate(list(ours.values())),
-                paired_difference(ours, base),
-                statistics.median(result.seconds for result in results),
-            )
-    return ResultTable(plan, reference, cells)
+    def mean_difference(self, row: str, n_shot: int) -> Estimate | None:
+        """Return the mean paired difference over these targets, if the row has them all."""
+        return self._mean(n_shot, [cell.difference for cell in self.found(row, n_shot)])
+
+    def _mean(self, n_shot: int, estimates: list[Estimate]) -> Estimate | None:
+        n_columns = sum(column.n_shot == n_shot for column in self.columns)
+        is_whole = len(estimates) == n_columns and all(estimate.n for estimate in estimates)
+        return mean_of(estimates) if is_whole else None
 
 
-def to_markdown(table: ResultTable, quoted_rows: tuple[str, ...] = ()) -> str:
-    """Write accuracies with intervals, then paired differences and seconds, in Markdown."""
-    plan = table.plan
-    titles = [target.title for target in plan.targets.values()]
-    head = ["", *titles, "mean", "episodes", "s / episode"]
-    lines = [_line(head), _line(["---"] * len(head))]
-    for row in plan.rows:
-        cells = [table.cells.get((row.title, name)) for name in plan.targets]
-        shown = [_plus_minus(cell.accuracy) if cell else "–" for cell in cells]
-        estimates = table.estimates(row)
-        whole = _plus_minus(mean_of(estimates)) if len(estimates) == len(titles) else "–"
-        counts = sorted({cell.accuracy.n for cell in cells if cell}) or [0]
-        episodes = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-        seconds = statistics.median(cell.seconds for cell in cells if cell) if any(cells) else 0.0
-        lines.append(_line([row.title, *shown, whole, episodes, f"{seconds:.2g}"]))
-    for name in quoted_rows:
-        values = [quoted(name, target, plan.settings.protocol.n_shot) for target in plan.targets]
-        shown = ["–" if value is None else f"*{value:.2f}*" for value in values]
-        lines.append(_line([f"*quoted: the paper's {name}, 224 px*", *shown, "", "*600*", ""]))
-    lines += ["", f"Paired difference to {table.reference}, the same episodes (bold: the 95 % "]
-    lines[-1] += "interval excludes zero):"
-    head = ["", *titles, "mean"]
-    lines += ["", _line(head), _line(["---"] * len(head))]
-    for row in plan.rows:
-        if row.title == table.reference:
-            continue
-        cells = [table.cells.get((row.title, name)) for name in plan.targets]
-        shown = [_signed(cell.difference) if cell else "–" for cell in cells]
-        differences = table.differences(row)
-        whole = _signed(mean_of(differences)) if len(differences) == len(titles) else "–"
-        lines.append(_line([row.title, *shown, whole]))
-    return "\n".join(lines) + "\n"
+def make_table(
+    collections: Sequence[Collection], reference: str = "", quotes: Sequence[str] = ()
+) -> ResultTable:
+    """Join benchmarks that differ in their shots only into one table.
+
+    Without a reference or quotes, those of the configurations count.
+    """
+    check_mixable(collections)
+    settings = [collection.outline.settings for collection in collections]
+    names = tuple(quotes) or tuple(dict.fromkeys(name for s in settings for name in s.quote))
+    check_quoted(names)
+    rows = {row.title: row.takes for c in collections for row in c.outline.rows}
+    chosen = _reference(collections[0].outline, rows, reference)
+    stored = {
+        (row, _column(collection.outline, target)): found
+        for collection in collections
+        for (row, target), found in collection.stored.items()
+    }
+    targets = list(dict.fromkeys(target for s in settings for target in s.targets))
+    columns = {
+        _column(c.outline, target) for c in collections for target in c.outline.settings.targets
+    }
+    return ResultTable(
+        next((s.title for s in settings if s.title), ""),
+        collections[0].outline,
+        rows,
+        tuple(sorted(columns, key=lambda c: (targets.index(c.target), c.n_shot))),
+        {(row, c): _cell(found, stored.get((chosen, c))) for (row, c), found in stored.items()},
+        chosen,
+        names,
+    )
 
 
-def _accuracies(plan: Plan, store: ResultStore, row: Row, target: Target) -> dict[int, float]:
-    return {result.episode: result.accuracy for result in store.results(plan.run(row, target))}
+def _column(outline: Outline, target: str) -> Column:
+    settings = outline.settings
+    return Column(target, settings.targets[target], settings.protocol.n_shot)
 
 
-def _plus_minus(value: Estimate) -> str:
-    return f"{value.mean:.2f} ± {value.interval:.2f}"
+def _cell(stored: Stored, base: Stored | None) -> Cell:
+    return Cell(
+        stored.accuracy,
+        paired_difference(stored.accuracies, base.accuracies if base else {}),
+        statistics.median(result.seconds for result in stored.results),
+        stored.run,
+    )
 
 
-def _signed(value: Estimate) -> str:
-    if not value.n:
-        return "–"
-    text = f"{value.mean:+.2f} ± {value.interval:.2f}"
-    return f"**{text}**" if value.excludes_zero else text
-
-
-def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _reference(outline: Outline, rows: dict[str, str], asked: str) -> str:
+    settings = outline.settings
+    asked = asked or settings.reference
+    if asked and asked not in rows:
+        raise UnknownNameError(f"no row is called {asked!r}; {suggest(asked, list(rows))}")
+    default = base_title(settings) if settings.sensitivity.preset else "ProtoNet"
+    return asked or (default if default in rows else "")

@@ -1,28 +1,15 @@
-"""`appl bench`: methods × targets over the same episodes, and tables of what came out."""
+"""`appl bench`: methods × targets over the same episodes, and what came out."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+
+from appl.cli._bench import Cache, Config, Data, Ray, Store, Workers, run_with_bars
+from appl.cli.bench_results import compare, report, sensitivity, table
 
 bench = typer.Typer(help="Compare methods on target data sets.", no_args_is_help=True)
-
-Config = Annotated[Path, typer.Argument(help="TOML file with BenchSettings.")]
-Data = Annotated[
-    Path, typer.Option(envvar="APPL_DATA", help="Folder with one class-folder tree a target.")
-]
-Store = Annotated[Path, typer.Option(help="SQLite file of results; a run there goes on.")]
-Cache = Annotated[Path, typer.Option(help="Folder for decoded images and features.")]
 
 
 @bench.command()
@@ -31,106 +18,22 @@ def run(
     data: Data,
     results: Store = Path("results.sqlite"),
     cache: Cache = Path("appl-cache"),
-    workers: Annotated[
-        int, typer.Option(min=0, help="Processes, one thread each; 0: one a core.")
-    ] = 0,
-    ray: Annotated[
-        str, typer.Option(help="Address of a Ray cluster, auto, or local: spread the work over it.")
-    ] = "",
+    workers: Workers = 0,
+    ray: Ray = "",
 ) -> None:
     """Solve every episode that is not stored yet; stop and go on at any time."""
     console = Console()
     with console.status("Loading PyTorch …"):
-        from appl.benchmark.cluster import RayWorkers
-        from appl.benchmark.plan import Plan, Row, Target, make_plan
-        from appl.benchmark.processes import ProcessWorkers
-        from appl.benchmark.runner import Workers, run_plan
-        from appl.benchmark.statistics import estimate
         from appl.settings.benchmark import BenchSettings
         from appl.settings.files import load_settings
-        from appl.store import EpisodeResult, ResultStore
 
         settings = load_settings(BenchSettings, config)
-    n_workers = workers or len(os.sched_getaffinity(0))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
-        preparing: dict[str, TaskID] = {}
-
-        def on_prepare(kind: str, target: str, done: int, total: int) -> None:
-            name = f"{kind} {target}"
-            if name not in preparing:
-                preparing[name] = progress.add_task(name, total=total)
-            progress.update(preparing[name], completed=done)
-
-        plan = make_plan(settings, data, cache, lambda t, d, n: on_prepare("Decoding", t, d, n))
-        store = ResultStore(results)
-        bars: dict[str, TaskID] = {}
-        accuracies: dict[str, list[float]] = {}
-        for row in plan.rows:
-            stored = [
-                result.accuracy
-                for target in plan.targets.values()
-                for result in store.results(plan.run(row, target))
-                if result.episode < row.n_episodes
-            ]
-            accuracies[row.title] = stored
-            total = row.n_episodes * len(plan.targets)
-            bars[row.title] = progress.add_task(row.title, total=total, completed=len(stored))
-
-        def on_result(row: Row, _: Target, new: list[EpisodeResult]) -> None:
-            so_far = accuracies[row.title]
-            so_far.extend(result.accuracy for result in new)
-            mean = estimate(so_far)
-            progress.update(
-                bars[row.title],
-                advance=len(new),
-                description=f"{row.title} {mean.mean:.1f} ± {mean.interval:.1f}",
-            )
-
-        def start_workers(plan: Plan) -> Workers:
-            if ray:
-                return RayWorkers(plan, cache, ray, workers or None)
-            return ProcessWorkers(plan, data, cache, n_workers)
-
-        run_plan(
-            plan,
-            cache,
-            store,
-            start_workers,
-            on_result=on_result,
-            on_embed=lambda t, d, n: on_prepare("Embedding", t, d, n),
-        )
-        store.close()
+    run_with_bars(settings, data, cache, results, workers, ray)
     console.print(f"Results in [bold]{results}[/]; `appl bench table` prints them.")
 
 
-@bench.command()
-def table(
-    config: Config,
-    data: Data,
-    results: Store = Path("results.sqlite"),
-    cache: Cache = Path("appl-cache"),
-    reference: Annotated[str, typer.Option(help="Title of the row to compare with.")] = "ProtoNet",
-    quote: Annotated[
-        list[str] | None, typer.Option(help="A row of the paper to show beside ours.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write Markdown here, too.")] = None,
-) -> None:
-    """Print the stored results of a benchmark as Markdown."""
-    from appl.benchmark.plan import make_plan
-    from appl.benchmark.tables import make_table, to_markdown
-    from appl.core.files import write_atomically
-    from appl.settings.benchmark import BenchSettings
-    from appl.settings.files import load_settings
-    from appl.store import ResultStore
-
-    plan = make_plan(load_settings(BenchSettings, config), data, cache)
-    store = ResultStore(results)
-    text = to_markdown(make_table(plan, store, reference), tuple(quote or ()))
-    store.close()
-    if out is not None:
-        write_atomically(out, text.encode())
-    typer.echo(text, nl=False)
+for command in (table, sensitivity, compare, report):
+    bench.command()(command)
 
 
 @bench.command()

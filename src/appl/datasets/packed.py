@@ -51,7 +51,7 @@ def pack(
     """Decode the files of a listing into `cache`, or open what an earlier call left there."""
     files = listing.files
     paths = [path for members in files.values() for path in members]
-    digest = _digest(listing.root, paths)
+    digest = listing_digest(listing)
     size = f"{size_px}px" if margin == 1 else f"{size_px}px-margin-{margin:g}"
     stem = cache / f"{listing.name}-{size}-{digest[:16]}"
     data, index = stem.with_name(f"{stem.name}.npy"), stem.with_name(f"{stem.name}.json")
@@ -75,10 +75,11 @@ def pack(
     return PackedImages(np.load(data, mmap_mode="r"), class_ids, tuple(counts), digest)
 
 
-def _digest(root: Path, paths: list[Path]) -> str:
+def listing_digest(listing: Listing) -> str:
     """Identify the files by name and size: reading 60,000 of them to hash would take minutes."""
+    root = listing.root
     digest = hashlib.sha256()
-    for path in paths:
+    for path in (path for members in listing.files.values() for path in members):
         name = path.relative_to(root) if path.is_relative_to(root) else path
         digest.update(f"{name.as_posix()}\0{path.stat().st_size}\n".encode())
     return digest.hexdigest()

@@ -28,6 +28,11 @@ class APPL:
     variant: str = ""  # one of Table 3's; none: the whole method
     changes: dict[str, Any] = field(default_factory=dict)  # of the preset's settings
 
+    @property
+    def takes(self) -> str:
+        """The card's tag, save for the variant that answers each query by itself."""
+        return "none" if self.variant == "protonet" else self.card.takes
+
     def settings(self) -> AdaptSettings:
         """Return the settings of Algorithm 2 that this row stands for."""
         values = {"preset": self.preset, **self.changes}

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from appl.core.files import write_atomically
 from appl.labelling.novelty import NOVEL_AT
 from appl.report.charts import (
@@ -24,9 +22,10 @@ from appl.report.charts import (
 from appl.report.content import RunContent
 from appl.report.image_map import ImageMaps, draw_maps
 from appl.report.remarks import Doubt, Remark, find_doubts, find_remarks, why_not_adapted
+from appl.report.rendering import render_template
 from appl.report.sheets import MAX_PICTURES, Sheets, choose_sheets, spare_rows
 from appl.report.thumbnails import make_thumbnails
-from appl.report.words import breakable, counted, listed
+from appl.report.words import counted, listed
 
 FOLD_FROM = 13  # classes: with so many, each sheet is folded
 
@@ -74,15 +73,7 @@ def write_report(folder: Path) -> Path:
 
 def render(page: Page) -> str:
     """Turn a page into HTML."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["breakable"] = breakable
-    return environment.get_template("report.html.j2").render(page=page)
+    return render_template("report.html.j2", page=page)
 
 
 def compose(content: RunContent) -> Page:

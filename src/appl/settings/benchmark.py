@@ -37,18 +37,37 @@ class RowSettings:
 
 
 @dataclass(frozen=True)
+class SensitivitySettings:
+    """Rows made from a preset of APPL, one setting changed at a time: the paper's four plots.
+
+    Its source has the plots' captions but no axes. The ranges here are ours: they hold every value
+    that its text names and reach beyond on both sides.
+    """
+
+    preset: str = ""  # none: no such rows
+    alpha: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)  # α0
+    threshold: tuple[float, ...] = (0.2, 0.3, 0.4, 0.6, 0.8)  # ε
+    lambda_coh: tuple[float, ...] = (1e-4, 1e-3, 5e-3, 1e-1, 1.0)
+    lambda_dis: tuple[float, ...] = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+
+@dataclass(frozen=True)
 class BenchSettings:
     """A benchmark. `targets` maps a folder's name to its title in tables."""
 
     targets: dict[str, str]
-    rows: tuple[RowSettings, ...]
+    rows: tuple[RowSettings, ...] = ()
+    title: str = ""  # of its table; a report joins benchmarks of one title
+    reference: str = ""  # title of the row that tables compare with; none: ProtoNet if there
+    quote: tuple[str, ...] = ()  # rows of the paper to stand beside ours
     weights: str = "resnet10"
     image_px: int = setting(84, "side of the images", 32)
     margin: float = setting(1.0, "1.15: enlarge by this and cut the centre, as BSCD-FSL does", 1, 2)
     n_episodes: int = setting(600, "of each row on each target", 1)
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
+    sensitivity: SensitivitySettings = field(default_factory=SensitivitySettings)
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.targets or not self.rows:
+        if not self.targets or not (self.rows or self.sensitivity.preset):
             raise SettingsError("a benchmark needs at least one target and one row")

@@ -1,0 +1,22 @@
+"""Templates to pages: every value is escaped, a missing one is an error."""
+
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from appl.report.words import breakable
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render_template(name: str, **values: object) -> str:
+    """Turn a template into HTML."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breakable"] = breakable
+    return environment.get_template(name).render(**values)
