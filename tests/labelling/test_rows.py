@@ -31,7 +31,7 @@ def left_out(to_class, to_example):
 
 def test_novelty_is_one_at_the_ninetieth_percentile_of_the_examples():
     to_class, to_example = torch.linspace(0, 2, 101), torch.linspace(0, 1, 101)
-    novelty = Novelty.of(left_out(to_class, to_example))
+    novelty = Novelty.of(left_out(to_class, to_example), torch.ones(3), torch.ones(3))
     far = (torch.tensor([1.8]), torch.tensor([0.9]))
     assert novelty(*far).item() == pytest.approx(1)
     # Each distance counts half, beside its own yardstick.
@@ -40,11 +40,20 @@ def test_novelty_is_one_at_the_ninetieth_percentile_of_the_examples():
     assert novelty(*(NOVEL_AT * distance + 0.01 for distance in far)).item() > NOVEL_AT
 
 
+def test_an_encoder_that_shrinks_all_distances_changes_no_novelty():
+    judged = left_out(torch.tensor([0.5, 1.0, 1.5]), torch.tensor([0.8, 1.0, 1.2]))
+    pile = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([0.1, 0.3, 0.4])
+    shrunk = tuple(distance / 10 for distance in pile)
+    assert Novelty.of(judged, *pile)(*pile).tolist() == pytest.approx(
+        Novelty.of(judged, *shrunk)(*shrunk).tolist()
+    )
+
+
 def test_without_examples_nothing_is_novel():
-    novelty = Novelty.of(left_out(torch.zeros(0), torch.zeros(0)))
+    novelty = Novelty.of(left_out(torch.zeros(0), torch.zeros(0)), torch.ones(3), torch.ones(3))
     assert novelty(torch.tensor([5.0]), torch.tensor([5.0])).item() == 0
 
 
 def test_copies_as_examples_do_not_make_a_novelty_infinite():
-    novelty = Novelty.of(left_out(torch.zeros(4), torch.zeros(4)))
+    novelty = Novelty.of(left_out(torch.zeros(4), torch.zeros(4)), torch.zeros(3), torch.zeros(3))
     assert novelty(torch.tensor([0.1]), torch.tensor([0.0])).isfinite().all()

@@ -15,7 +15,7 @@ from appl.encoders import Encoder
 from appl.errors import SettingsError
 from appl.labelling.confidence import fit_acceptance, fit_temperature
 from appl.labelling.cross_fitting import cross_fitted
-from appl.labelling.left_out import LeftOut, leave_out
+from appl.labelling.left_out import LeftOut, how_far, leave_out
 from appl.labelling.model import LabelModel
 from appl.labelling.novelty import Novelty
 from appl.labelling.safety import collapse_reasons, worse_than_frozen
@@ -106,6 +106,9 @@ def fit_model(
     answer = refit(kinds, task.class_ids)
     temperature = fit_temperature(left_out, prior_temperature)
     confidence, judged = torch.softmax(left_out.scores / temperature, 1).max(1)
+    examples = directions(kinds[0].support)
+    pile = answer.place([kind.query for kind in kinds])
+    distances = how_far(answer, pile, directions(kinds[0].query), examples)
     model = LabelModel(
         encoder=used.encoder,
         answer=answer,
@@ -115,11 +118,11 @@ def fit_model(
         with_texture=len(kinds) > 1,
         temperature=temperature,
         acceptance=fit_acceptance(confidence, judged == left_out.class_ids, settings.target_error),
-        novelty=Novelty.of(left_out),
+        novelty=Novelty.of(left_out, *distances),
         example_names=example_names,
         example_class_ids=tuple(task.class_ids.tolist()),
         examples=answer.place([kind.support for kind in kinds]),
-        example_directions=directions(kinds[0].support),
+        example_directions=examples,
         is_adapted=used is not frozen,
         provenance={},
     )

@@ -27,8 +27,10 @@ class LeftOut:
     rows: Tensor  # (n,) index into the examples
     class_ids: Tensor  # (n,) their true classes
     scores: Tensor  # (n, n_way)
-    to_class: Tensor  # (n,) squared distance to the nearest class
-    to_example: Tensor  # (n,) squared distance of directions to the nearest example that was kept
+    # How far they are, beside how far the pile's images are from the same classes and examples:
+    # another encoder, or fewer examples, may shrink all distances alike.
+    to_class: Tensor  # (n,) squared distance to the nearest class ÷ the pile's median
+    to_example: Tensor  # (n,) the same of directions and the nearest example that was kept
 
     @property
     def accuracy(self) -> float:
@@ -60,15 +62,30 @@ def leave_out(
         placed = answer.place([kind.support[out] for kind in kinds])
         rows.append(out.nonzero().flatten())
         scores.append(answer.scores(placed))
-        to_class.append(answer.distances(placed).amin(1))
-        seen = directions(kinds[0].support)
-        to_example.append(squared_distances(seen[out], seen[kept]).amin(1))
+        examples = directions(kinds[0].support)
+        own = how_far(answer, placed, examples[out], examples[kept])
+        pile = answer.place([kind.query for kind in kinds])
+        others = how_far(answer, pile, directions(kinds[0].query), examples[kept])
+        to_class.append(own[0] / middle(others[0]))
+        to_example.append(own[1] / middle(others[1]))
     if not rows:
         empty = class_ids[:0]
         return LeftOut(empty, empty, torch.zeros(0, n_way), torch.zeros(0), torch.zeros(0))
     index = torch.cat(rows)
     values = (torch.cat(part).float() for part in (scores, to_class, to_example))
     return joined([LeftOut(index, class_ids[index], *values)])
+
+
+def how_far(
+    answer: Answer, placed: Tensor, seen: Tensor, examples: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return squared distances (n,): to the nearest class, and of directions to an example."""
+    return answer.distances(placed).amin(1), squared_distances(seen, examples).amin(1)
+
+
+def middle(distances: Tensor) -> float:
+    """Return the median; never 0, which the copies of one image would give."""
+    return max(float(distances.median()), 1e-9)
 
 
 def joined(parts: list[LeftOut]) -> LeftOut:

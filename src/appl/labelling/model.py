@@ -21,6 +21,7 @@ from appl.core.files import write_atomically
 from appl.encoders import ENCODERS, Encoder, WeightsSource
 from appl.errors import WeightsError
 from appl.labelling.confidence import Acceptance
+from appl.labelling.left_out import how_far
 from appl.labelling.novelty import Novelty
 from appl.method.answer import Answer, InformedAnswer, Placing, PrototypeAnswer
 from appl.method.describing import describe
@@ -81,10 +82,8 @@ class LabelModel:
 
     def novelty_of(self, features: Tensor, placed: Tensor) -> Tensor:
         """Return how far images are from every class and every example (n,)."""
-        to_example = squared_distances(
-            directions(features), self.example_directions.to(features)
-        ).amin(1)
-        return self.novelty(self.answer.distances(placed).amin(1), to_example)
+        examples = self.example_directions.to(features)
+        return self.novelty(*how_far(self.answer, placed, directions(features), examples))
 
     def place(self, compute: Compute) -> "LabelModel":
         """Move to a device and take on its precision; return self."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from appl.labelling.left_out import LeftOut
+from appl.labelling.left_out import LeftOut, middle
 
 REFERENCE_SHARE = 0.9  # of the left-out examples that are nearer than a novelty of 1
-NOVEL_AT = 1.07  # so few known images are above it: docs/trust.md
+NOVEL_AT = 1.15  # so few known images are above it: docs/trust.md
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,19 @@ class Novelty:
     example_reference: float  # of the distance to the nearest example
 
     @classmethod
-    def of(cls, left_out: LeftOut) -> "Novelty":
-        """Take the measure of the left-out examples."""
-        return cls(_reference(left_out.to_class), _reference(left_out.to_example))
+    def of(cls, left_out: LeftOut, to_class: Tensor, to_example: Tensor) -> "Novelty":
+        """Take the measure of the left-out examples, beside the pile's own distances."""
+        return cls(
+            _reference(left_out.to_class, to_class), _reference(left_out.to_example, to_example)
+        )
 
     def __call__(self, to_class: Tensor, to_example: Tensor) -> Tensor:
         """Return the novelty of images by both distances (n,)."""
         return (to_class / self.class_reference + to_example / self.example_reference) / 2
 
 
-def _reference(distances: Tensor) -> float:
-    if not len(distances):
+def _reference(left_out: Tensor, pile: Tensor) -> float:
+    if not len(left_out):
         return float("inf")
     # Copies of one image are no distance apart; dividing by that would make all else a stranger.
-    return max(float(torch.quantile(distances.double(), REFERENCE_SHARE)), 1e-6)
+    return max(float(torch.quantile(left_out.double(), REFERENCE_SHARE)), 1e-6) * middle(pile)
