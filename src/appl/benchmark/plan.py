@@ -8,8 +8,9 @@ from typing import Any
 
 from appl.core.methods import METHODS, Method
 from appl.datasets.episodes import EpisodeDraw, draw_episode
-from appl.datasets.listing import list_folder
+from appl.datasets.locate import open_data
 from appl.datasets.packed import PackedImages, pack
+from appl.datasets.standing import UNCHECKED, Standing
 from appl.settings.benchmark import BenchSettings, RowSettings
 from appl.settings.files import structure_settings
 from appl.store import Run
@@ -36,11 +37,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Target:
-    """A data set ready for episodes; every class of it is a test class."""
+    """A data set ready for episodes: its test classes, and how the copy stands to the original."""
 
     name: str
     title: str
     data: PackedImages
+    standing: Standing = UNCHECKED
 
     def draw(self, plan: "Plan", episode: int) -> EpisodeDraw:
         """Draw an episode under the plan's protocol."""
@@ -84,14 +86,15 @@ def make_plan(
     pretrained = load_pretrained(settings.weights)
     targets = {}
     for name, title in settings.targets.items():
+        listing = open_data(name, data_root).part("test")
         data = pack(
-            list_folder(data_root / name),
+            listing,
             cache / "images",
             settings.image_px,
             margin=settings.margin,
             on_progress=partial(on_progress, name),
         )
-        targets[name] = Target(name, title, data)
+        targets[name] = Target(name, title, data, listing.standing)
     return Plan(settings, targets, rows, pretrained, weights_digest(pretrained))
 
 

@@ -93,7 +93,14 @@ def to_markdown(table: ResultTable, quoted_rows: tuple[str, ...] = ()) -> str:
         differences = table.differences(row)
         whole = _signed(mean_of(differences)) if len(differences) == len(titles) else "–"
         lines.append(_line([row.title, *shown, whole]))
+    lines += _standings(plan)
     return "\n".join(lines) + "\n"
+
+
+def _standings(plan: Plan) -> list[str]:
+    """Say what every copy is, so that a part or a stand-in never passes for the original."""
+    notes = [f"- {t.title}: {t.standing}" for t in plan.targets.values() if t.standing.remark]
+    return ["", "Data:", "", *notes] if notes else []
 
 
 def _accuracies(plan: Plan, store: ResultStore, row: Row, target: Target) -> dict[int, float]:

@@ -59,13 +59,20 @@ def packed_source(
 
 
 def list_source(source: Path, split: Path | None) -> "Listing":
-    """List the source and make sure that it has training and validation classes."""
+    """List the source and make sure that it has training and validation classes.
+
+    What is no folder may be the name of a data set in the data root (APPL_DATA).
+    """
     from appl.datasets.listing import list_folder, load_split
+    from appl.datasets.locate import open_data
     from appl.datasets.readers.miniimagenet import read_miniimagenet
     from appl.datasets.readers.tiny_imagenet import read_tiny_imagenet
     from appl.errors import DataError
 
-    if split is None:
+    data_root = os.environ.get("APPL_DATA")
+    if split is None and data_root and not source.exists():
+        listing = open_data(str(source), Path(data_root))
+    elif split is None:
         listing = read_miniimagenet(source)
     else:
         splits = load_split(split)

@@ -19,7 +19,7 @@ bench = typer.Typer(help="Compare methods on target data sets.", no_args_is_help
 
 Config = Annotated[Path, typer.Argument(help="TOML file with BenchSettings.")]
 Data = Annotated[
-    Path, typer.Option(envvar="APPL_DATA", help="Folder with one class-folder tree a target.")
+    Path, typer.Option(envvar="APPL_DATA", help="Data root: the folder with the targets.")
 ]
 Store = Annotated[Path, typer.Option(help="SQLite file of results; a run there goes on.")]
 Cache = Annotated[Path, typer.Option(help="Folder for decoded images and features.")]
