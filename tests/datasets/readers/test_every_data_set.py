@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -26,6 +28,15 @@ def test_the_ten_data_sets_are_there():
         "plantae",
         "tiny_imagenet",
     ]
+
+
+def test_names_and_records_load_no_torch():
+    code = (
+        "import sys; from appl.datasets._registry import DATASETS; DATASETS.names()\n"
+        "print(sorted({'torch', 'sklearn', 'scipy'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", NAMES)
