@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter, ImageOps
 
 from appl.core.seeds import seed_of
-from appl.datasets.miniimagenet import read_miniimagenet
+from appl.datasets.readers.miniimagenet import read_miniimagenet
 
 IMAGES_A_CLASS = 60
 SIDE = 84

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from appl.datasets.miniimagenet import ravi_split, read_miniimagenet
 from appl.datasets.miniimagenet_pickles import main, unpack_pickles
+from appl.datasets.readers.miniimagenet import ravi_split, read_miniimagenet
 from appl.errors import DataError
 from tests.datasets.pickled import python2_array, python2_dict, python2_pickle
 

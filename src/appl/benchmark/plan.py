@@ -13,8 +13,10 @@ from typing import Any
 from appl.benchmark.sensitivity import sensitivity_rows
 from appl.core.methods import METHODS, Method
 from appl.datasets.episodes import EpisodeDraw, draw_episode
-from appl.datasets.listing import Listing, list_folder
+from appl.datasets.listing import Listing
+from appl.datasets.locate import open_data
 from appl.datasets.packed import PackedImages, listing_digest, pack
+from appl.datasets.standing import UNCHECKED, Standing
 from appl.errors import SettingsError
 from appl.settings.benchmark import BenchSettings, RowSettings
 from appl.settings.files import structure_settings
@@ -72,11 +74,12 @@ class Outline:
 
 @dataclass(frozen=True)
 class Target:
-    """A data set ready for episodes; every class of it is a test class."""
+    """A data set ready for episodes: its test classes, and how the copy stands to the original."""
 
     name: str
     title: str
     data: PackedImages
+    standing: Standing = UNCHECKED
 
     def draw(self, plan: "Plan", episode: int) -> EpisodeDraw:
         """Draw an episode under the plan's protocol."""
@@ -128,14 +131,15 @@ def make_plan(
     outline = _outline(settings, pretrained)
     targets = {}
     for name, title in settings.targets.items():
+        listing = _listing(data_root, name)
         data = pack(
-            _listing(data_root, name),
+            listing,
             cache / "images",
             settings.image_px,
             margin=settings.margin,
             on_progress=partial(on_progress, name),
         )
-        targets[name] = Target(name, title, data)
+        targets[name] = Target(name, title, data, listing.standing)
     return Plan(outline, targets, pretrained)
 
 
@@ -145,7 +149,7 @@ def data_digests(settings: BenchSettings, data_root: Path) -> dict[str, str]:
 
 
 def _listing(data_root: Path, target: str) -> Listing:
-    return list_folder(data_root / target)
+    return open_data(target, data_root).part("test")
 
 
 def _outline(settings: BenchSettings, pretrained: Pretrained) -> Outline:

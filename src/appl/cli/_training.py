@@ -1,6 +1,5 @@
 """What the commands of `appl train` share: the source, the processes and the progress bar."""
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,19 +59,23 @@ def packed_source(
 
 
 def list_source(source: Path, split: Path | None) -> "Listing":
-    """List the source and make sure that it has training and validation classes."""
-    from appl.datasets.listing import list_folder
-    from appl.datasets.miniimagenet import read_miniimagenet
-    from appl.datasets.tiny_imagenet import read_tiny_imagenet
+    """List the source and make sure that it has training and validation classes.
+
+    What is no folder may be the name of a data set in the data root (APPL_DATA).
+    """
+    from appl.datasets.listing import list_folder, load_split
+    from appl.datasets.locate import open_data
+    from appl.datasets.readers.miniimagenet import read_miniimagenet
+    from appl.datasets.readers.tiny_imagenet import read_tiny_imagenet
     from appl.errors import DataError
 
-    if split is None:
+    data_root = os.environ.get("APPL_DATA")
+    if split is None and data_root and not source.exists():
+        listing = open_data(str(source), Path(data_root))
+    elif split is None:
         listing = read_miniimagenet(source)
     else:
-        try:
-            splits = json.loads(split.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{split} is no JSON file with class names: {error}") from error
+        splits = load_split(split)
         is_tiny = (source / "wnids.txt").is_file() and (source / "train").is_dir()
         listing = read_tiny_imagenet(source, splits) if is_tiny else list_folder(source, splits)
     for part in ("train", "validation"):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from appl._version import __version__
-from appl.cli import ask, bench, demo, encoders, label, methods, presets, train
+from appl.cli import ask, bench, data, demo, encoders, label, methods, presets, train
 from appl.errors import ApplError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("encoders")(encoders.encoders)
 app.command("methods")(methods.methods)
 app.command("presets")(presets.presets)
 app.add_typer(bench.bench, name="bench")
+app.add_typer(data.data, name="data")
 app.add_typer(train.train, name="train")
 
 

@@ -6,12 +6,15 @@ from appl.datasets._decode import SUFFIXES
 from appl.errors import DataError
 
 
-def class_folders(root: Path) -> dict[str, list[Path]]:
-    """Return the image files of each class by its name, both sorted; no class may be empty."""
+def class_folders(root: Path, first: int | None = None) -> dict[str, list[Path]]:
+    """Return the image files of each class by its name, both sorted; no class may be empty.
+
+    With `first`, only so many of each class: of two million files few need to be remembered.
+    """
     if not root.is_dir():
         raise DataError(f"{root} is not a folder; give one with a sub-folder for each class")
     files = {
-        folder.name: sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES)
+        folder.name: sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES)[:first]
         for folder in sorted(root.iterdir())
         if folder.is_dir()
     }

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from appl.datasets._restricted_pickle import load_plain
-from appl.datasets.miniimagenet import class_names, find_pickles
+from appl.datasets.readers.miniimagenet import class_names, find_pickles
 from appl.errors import ApplError, DataError
 
 

@@ -53,7 +53,7 @@ class SensitivitySettings:
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """A benchmark. `targets` maps a folder's name to its title in tables."""
+    """A benchmark. `targets` maps the name of a data set, or of a folder, to its title."""
 
     targets: dict[str, str]
     rows: tuple[RowSettings, ...] = ()

@@ -7,15 +7,19 @@ by `miniimagenet_pickles`. In every layout the class decides the split, never th
 few-shot-ssl-public, the source of one form of pickles, exchanges validation and test.
 """
 
-import csv
 import json
 import shlex
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
+from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.folder import class_folders
 from appl.datasets.listing import Listing
+from appl.datasets.readers._file_lists import LAYOUT as FILE_LISTS
+from appl.datasets.readers._file_lists import read_file_lists
+from appl.datasets.readers._tables import columns
+from appl.datasets.standing import judge, published_counts
 from appl.errors import DataError
 
 N_IMAGES_A_CLASS = 600
@@ -65,7 +69,9 @@ def read_miniimagenet(root: Path) -> Listing:
     for layout, find in LAYOUTS.items():
         files = find(root)
         if files:
-            return Listing("miniimagenet", root, files, _present(files), layout)
+            counts = {name: len(members) for name, members in files.items()}
+            standing = judge(counts, published_counts("miniimagenet"))
+            return Listing("miniimagenet", root, files, _present(files), layout, standing)
     if find_pickles(root):
         raise DataError(
             f"{root} holds miniImageNet as pickles; convert them once with 'python -m "
@@ -106,21 +112,12 @@ def _three_folders(root: Path) -> dict[str, list[Path]] | None:
     return dict(sorted(files.items()))
 
 
-def _columns(table: Path, *names: str) -> list[list[str]] | None:
-    """Return these columns of a CSV file, row by row; None where its header has others."""
-    with table.open(newline="", encoding="utf-8") as lines:
-        reader = csv.DictReader(lines, restval="")
-        if not set(names) <= set(reader.fieldnames or []):
-            return None
-        return [[row[name] for name in names] for row in reader]
-
-
 def _tables(root: Path) -> list[Path]:
     return [root / f"{part}.csv" for part in PARTS if (root / f"{part}.csv").is_file()]
 
 
 def _original_csv(root: Path) -> dict[str, list[Path]] | None:
-    tables = {table: _columns(table, "class_name", "image_name") for table in _tables(root)}
+    tables = {table: columns(table, "class_name", "image_name") for table in _tables(root)}
     if all(rows is None for rows in tables.values()):
         return None
     files: dict[str, list[Path]] = {}
@@ -154,7 +151,7 @@ def _ravi_csv(root: Path) -> dict[str, list[Path]] | None:
         return None
     files: dict[str, list[Path]] = {}
     for table in tables:
-        rows = _columns(table, "filename", "label")
+        rows = columns(table, "filename", "label")
         if rows is None:
             raise DataError(f"{table}: expected the header filename,label or class_name,image_name")
         for file, name in rows:
@@ -166,19 +163,10 @@ def _ravi_csv(root: Path) -> dict[str, list[Path]] | None:
 
 
 def _json_lists(root: Path) -> dict[str, list[Path]] | None:
-    lists = [root / f"{part}.json" for part in ("base", "val", "novel")]
-    lists = [path for path in lists if path.is_file()]
-    if not lists:
+    lists = read_file_lists(root)
+    if lists is None:
         return None
-    files: dict[str, list[Path]] = {}
-    for path in lists:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        names = content["label_names"]
-        for file, label in zip(content["image_names"], content["image_labels"], strict=True):
-            if not Path(file).is_file():
-                raise DataError(f"{path} names {file!r}, which is not there")
-            files.setdefault(names[label], []).append(Path(file))
-    return {name: sorted(members) for name, members in sorted(files.items())}
+    return {name: sorted(members) for name, members in sorted(lists.files.items())}
 
 
 LAYOUTS: dict[str, Callable[[Path], dict[str, list[Path]] | None]] = {
@@ -187,5 +175,21 @@ LAYOUTS: dict[str, Callable[[Path], dict[str, list[Path]] | None]] = {
     "class folders": _one_folder,
     "class folders under train, val and test": _three_folders,
     "train.csv, val.csv, test.csv and images/": _ravi_csv,
-    "base.json, val.json, novel.json": _json_lists,
+    FILE_LISTS: _json_lists,
 }
+
+
+DATASETS.register("miniimagenet")(
+    DataSet(
+        name="miniimagenet",
+        title="miniImageNet",
+        what="100 classes of ImageNet × 600 images; 64 train, 16 validation, 20 test classes",
+        domain="objects, web photographs",
+        role="source",
+        terms="ImageNet's: non-commercial research and education",
+        where="image-net.org with Ravi's CSV files, or a copy at 84 px: zenodo.org/records/7978538",
+        folders=("miniImageNet", "mini_imagenet", "mini_imagenet_full_size", "mini-imagenet"),
+        read=read_miniimagenet,
+        remark="Ravi & Larochelle's split; Vinyals et al. have other classes",
+    )
+)

@@ -1,8 +1,12 @@
 import pytest
 from PIL import Image
 
-from appl.datasets.miniimagenet import ravi_split
-from appl.datasets.tiny_imagenet import miniimagenet_overlap, read_tiny_imagenet
+from appl.datasets.readers.miniimagenet import ravi_split
+from appl.datasets.readers.tiny_imagenet import (
+    miniimagenet_overlap,
+    read_every_class,
+    read_tiny_imagenet,
+)
 from appl.errors import DataError
 
 MINI = ravi_split()
@@ -32,6 +36,16 @@ def test_the_training_images_of_the_named_classes_are_listed(root):
     for name, files in listing.files.items():
         folder = root / "train" / name / "images"
         assert files == [folder / f"{name}_0.JPEG", folder / f"{name}_1.JPEG"]
+
+
+def test_without_a_split_every_class_is_a_training_class(root):
+    (root / "train" / "notes.txt").write_text("no class")
+    listing = read_every_class(root)
+    assert listing.splits == {"train": tuple(sorted(NAMES))}
+    # The fixture has two classes of miniImageNet that tiny-imagenet-200 has not.
+    assert listing.standing.kind == "different"
+    known = read_tiny_imagenet(root, {"train": STRANGERS})
+    assert str(known.standing) == "partial: 3 of 200 classes, 6 of 100,000 images"
 
 
 def test_classes_shared_with_miniimagenet_are_named_by_their_part():

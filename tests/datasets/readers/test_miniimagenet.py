@@ -1,11 +1,12 @@
+import hashlib
 import json
 
 import pytest
 from PIL import Image
 
-from appl.datasets import miniimagenet as module
 from appl.datasets.listing import list_folder
-from appl.datasets.miniimagenet import ravi_split, read_miniimagenet
+from appl.datasets.readers import miniimagenet as module
+from appl.datasets.readers.miniimagenet import ravi_split, read_miniimagenet
 from appl.errors import DataError
 
 SPLIT = ravi_split()
@@ -69,6 +70,11 @@ def test_the_split_has_its_classes():
     assert len({name for names in SPLIT.values() for name in names}) == 100
     assert "n01532829" in SPLIT["train"] and "n09256479" in SPLIT["validation"]
     assert "n07613480" in SPLIT["test"]
+    # Of the ids in their published order, joined by blanks.
+    digests = [
+        hashlib.sha256(" ".join(names).encode()).hexdigest()[:16] for names in SPLIT.values()
+    ]
+    assert digests == ["be048a0de45b4bc4", "5124b4fddbb708d8", "460d8d798f59aaa1"]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +91,7 @@ def test_every_layout_gives_the_same_listing(tmp_path, make, layout):
     assert layout in listing.layout
     assert listing.splits == SPLIT
     assert listing.n_images == 200
+    assert str(listing.standing) == "partial: 100 of 100 classes, 200 of 60,000 images"
     for name, files in listing.files.items():
         assert [f.name for f in files] == [f"{name}00000001.jpg", f"{name}00000002.jpg"]
 

@@ -7,9 +7,11 @@ unseen ones, and its test/ has no labels. It has no class split of its own, henc
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.folder import class_folders
 from appl.datasets.listing import Listing
-from appl.datasets.miniimagenet import ravi_split
+from appl.datasets.readers.miniimagenet import ravi_split
+from appl.datasets.standing import judge, published_counts
 from appl.errors import DataError
 
 
@@ -36,7 +38,16 @@ def read_tiny_imagenet(root: Path, splits: Mapping[str, Sequence[str]]) -> Listi
     # Unnamed classes stay out: packed at 224 px, all 200 would take 15 GB.
     files = {name: f for name, f in class_folders(root / "train").items() if name in wanted}
     chosen = {split: tuple(names) for split, names in splits.items()}
-    return Listing("tiny-imagenet", root, files, chosen, "train/<class>/images")
+    counts = {name: len(members) for name, members in files.items()}
+    standing = judge(counts, published_counts("tiny_imagenet"))
+    return Listing("tiny-imagenet", root, files, chosen, "train/<class>/images", standing)
+
+
+def read_every_class(root: Path) -> Listing:
+    """List all classes below `root`/train as training classes."""
+    tree = root / "train"
+    names = [p.name for p in sorted(tree.glob("*")) if p.is_dir()]
+    return read_tiny_imagenet(root, {"train": names})
 
 
 def _check_unseen(splits: Mapping[str, Sequence[str]]) -> None:
@@ -54,3 +65,19 @@ def _check_unseen(splits: Mapping[str, Sequence[str]]) -> None:
                 f"{len(seen)} of the {len(names)} {split} classes are training classes of "
                 f"miniImageNet, so not unseen ({', '.join(seen)}); move them to train or drop them"
             )
+
+
+DATASETS.register("tiny_imagenet")(
+    DataSet(
+        name="tiny_imagenet",
+        title="tiny-imagenet-200",
+        what="200 classes of ImageNet × 500 images of 64 px, the training part",
+        domain="objects, web photographs",
+        role="source",
+        terms="ImageNet's: non-commercial research and education",
+        where="cs231n.stanford.edu/tiny-imagenet-200.zip",
+        folders=("tiny-imagenet-200", "tiny-imagenet"),
+        read=read_every_class,
+        remark="no class split of its own: give one; 25 of its classes are miniImageNet's",
+    )
+)

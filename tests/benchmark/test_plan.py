@@ -1,0 +1,57 @@
+"""Targets by the names of data sets."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from appl.benchmark.plan import make_plan
+from appl.benchmark.tables import make_table, to_markdown
+from appl.datasets.listing import list_folder
+from appl.datasets.own import OwnSet, register
+from appl.datasets.packed import pack
+from appl.settings.benchmark import BenchSettings
+from appl.store import ResultStore
+from tests.benchmark.conftest import write_target
+
+TEST_BIRDS = ["004.Groove_billed_Ani", "008.Rhinoceros_Auklet", "012.Yellow_headed_Blackbird"]
+
+
+def write_birds(folder: Path, *, with_training: bool) -> None:
+    names = [*TEST_BIRDS, "001.Black_footed_Albatross"] if with_training else TEST_BIRDS
+    write_target(folder, len(names), 5, seed=3)
+    for number, name in enumerate(names):
+        (folder / f"class{number}").rename(folder / name)
+
+
+def test_a_known_name_is_read_by_its_reader_and_gives_its_test_classes(
+    bench_settings: BenchSettings, tmp_path: Path
+) -> None:
+    write_birds(tmp_path / "data" / "CUB_200_2011" / "images", with_training=True)
+    settings = replace(bench_settings, targets={"cub": "Birds"})
+    plan = make_plan(settings, tmp_path / "data", tmp_path / "cache")
+    target = plan.targets["cub"]
+    assert target.data.class_names == tuple(TEST_BIRDS) and len(target.data.class_ids) == 15
+    assert len(target.draw(plan, 0).query) == 9
+    text = to_markdown(make_table(plan, ResultStore(tmp_path / "r.sqlite")))
+    assert "\n- Birds: partial: 4 of 200 classes, 20 of 11,788 images\n" in text
+
+
+def test_a_pack_of_test_classes_keeps_its_digest(
+    bench_settings: BenchSettings, tmp_path: Path
+) -> None:
+    write_birds(tmp_path / "data" / "cub", with_training=False)
+    settings = replace(bench_settings, targets={"cub": "Birds"})
+    plan = make_plan(settings, tmp_path / "data", tmp_path / "cache")
+    plain = pack(list_folder(tmp_path / "data" / "cub"), tmp_path / "other", 32)
+    assert plan.targets["cub"].data.digest == plain.digest
+    assert plan.targets["cub"].data.class_names == plain.class_names
+
+
+def test_a_registered_tree_is_a_target(
+    bench_settings: BenchSettings, bench_root: Path, tmp_path: Path
+) -> None:
+    register("mine", OwnSet(str(bench_root / "data" / "noise")), tmp_path)
+    settings = replace(bench_settings, targets={"mine": "Mine"})
+    plan = make_plan(settings, tmp_path, tmp_path / "cache")
+    assert len(plan.targets["mine"].data.class_names) == 4
+    text = to_markdown(make_table(plan, ResultStore(tmp_path / "r.sqlite")))
+    assert "Data:" not in text  # nothing is published that it could be compared with
