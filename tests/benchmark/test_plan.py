@@ -3,13 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
-from appl.benchmark.plan import make_plan
-from appl.benchmark.tables import make_table, to_markdown
+from appl.benchmark.collection import collect
+from appl.benchmark.formats import to_markdown
+from appl.benchmark.plan import Plan, make_plan
+from appl.benchmark.runner import run_plan
+from appl.benchmark.tables import make_table
 from appl.datasets.listing import list_folder
 from appl.datasets.own import OwnSet, register
 from appl.datasets.packed import pack
 from appl.settings.benchmark import BenchSettings
-from appl.store import ResultStore
+from appl.store import EpisodeResult, ResultStore
 from tests.benchmark.conftest import write_target
 
 TEST_BIRDS = ["004.Groove_billed_Ani", "008.Rhinoceros_Auklet", "012.Yellow_headed_Blackbird"]
@@ -22,6 +25,26 @@ def write_birds(folder: Path, *, with_training: bool) -> None:
         (folder / f"class{number}").rename(folder / name)
 
 
+class Idle:
+    """Workers that are never asked: nothing is left to do."""
+
+    n_workers = 0
+
+    def submit(self, job: object) -> None:
+        raise AssertionError
+
+    done = close = lambda self: []
+
+
+def table_of(plan: Plan, tmp_path: Path) -> str:
+    """A table of a store that a run has told of its data; an episode makes the data known."""
+    store = ResultStore(tmp_path / "r.sqlite")
+    row, target = plan.rows[0], next(iter(plan.targets.values()))
+    store.add(plan.run(row, target), [EpisodeResult(0, 50.0, 1.0)])
+    run_plan(plan, tmp_path / "cache", store, lambda _: Idle())
+    return to_markdown(make_table([collect(plan.outline, store)]))
+
+
 def test_a_known_name_is_read_by_its_reader_and_gives_its_test_classes(
     bench_settings: BenchSettings, tmp_path: Path
 ) -> None:
@@ -31,8 +54,9 @@ def test_a_known_name_is_read_by_its_reader_and_gives_its_test_classes(
     target = plan.targets["cub"]
     assert target.data.class_names == tuple(TEST_BIRDS) and len(target.data.class_ids) == 15
     assert len(target.draw(plan, 0).query) == 9
-    text = to_markdown(make_table(plan, ResultStore(tmp_path / "r.sqlite")))
-    assert "\n- Birds: partial: 4 of 200 classes, 20 of 11,788 images\n" in text
+    assert "Data: Birds: partial: 4 of 200 classes, 20 of 11,788 images." in table_of(
+        plan, tmp_path
+    )
 
 
 def test_a_pack_of_test_classes_keeps_its_digest(
@@ -53,5 +77,5 @@ def test_a_registered_tree_is_a_target(
     settings = replace(bench_settings, targets={"mine": "Mine"})
     plan = make_plan(settings, tmp_path, tmp_path / "cache")
     assert len(plan.targets["mine"].data.class_names) == 4
-    text = to_markdown(make_table(plan, ResultStore(tmp_path / "r.sqlite")))
+    text = table_of(plan, tmp_path)
     assert "Data:" not in text  # nothing is published that it could be compared with

@@ -1,4 +1,5 @@
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,3 +91,22 @@ def test_another_file_and_a_newer_store_are_refused(tmp_path: Path) -> None:
         database.execute("PRAGMA user_version = 99")
     with pytest.raises(DataError, match="newer appl"):
         ResultStore(tmp_path / "new.sqlite")
+
+
+def test_a_store_of_schema_1_learns_of_its_data(tmp_path):
+    path = tmp_path / "r.sqlite"
+    ResultStore(path).close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TABLE data")
+        database.execute("PRAGMA user_version = 1")
+        database.commit()
+    store = ResultStore(path)
+    store.note_data("ab", "partial: 4 of 200 classes")
+    store.note_data("ab", "partial: 5 of 200 classes")
+    store.export(tmp_path / "text")
+    store.close()
+    other = ResultStore(tmp_path / "other.sqlite")
+    other.load_export(tmp_path / "text")
+    assert other.standings() == {"ab": "partial: 5 of 200 classes"}
+    (tmp_path / "text" / "data.json").unlink()
+    other.load_export(tmp_path / "text")  # as schema 1 exported

@@ -37,6 +37,7 @@ class Collection:
 
     outline: Outline
     stored: Mapping[tuple[str, str], Stored]
+    standings: Mapping[str, str]  # what the data of a target is, where that is known
 
 
 def collect(
@@ -58,7 +59,9 @@ def collect(
             results = [r for r in store.results(run) if r.episode < row.n_episodes]
             if results:
                 stored[row.title, target] = Stored(run, tuple(results))
-    return Collection(outline, stored)
+    known_data = store.standings()
+    standings = {t: known_data[digest] for t, digest in digests.items() if digest in known_data}
+    return Collection(outline, stored, standings)
 
 
 def _only_digests(outline: Outline, known: list[Run], store: ResultStore) -> dict[str, str]:

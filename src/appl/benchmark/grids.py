@@ -79,6 +79,10 @@ def _accuracies(table: ResultTable) -> Grid:
         empty = [""] * (len(means) + 3)
         lines.append(_texts(f"quoted: the paper's {name}", *shown, *empty, style="italic"))
     notes = [conditions(table) + "."]
+    if table.standings:
+        # A part or a stand-in must never pass for the original.
+        told = "; ".join(f"{title}: {standing}" for title, standing in table.standings.items())
+        notes.append(f"Data: {told}.")
     if table.quotes:
         notes.append(
             "Quoted rows are what the paper prints: the original data sets, other weights, other "

@@ -72,6 +72,9 @@ def run_plan(
     if any(isinstance(row.method, FeatureMethod) for row in plan.rows):
         for target in plan.targets.values():
             embed(plan, target, cache, partial(on_embed, target.name))
+    for target in plan.targets.values():
+        if target.standing.remark:
+            store.note_data(target.data.digest, str(target.standing))
     jobs = iter(open_jobs(plan, store))
     workers = start_workers(plan)
     n_running = 0

@@ -49,6 +49,7 @@ class ResultTable:
     cells: dict[tuple[str, Column], Cell]
     reference: str  # title; none: no differences
     quotes: tuple[str, ...]  # names of the paper's rows
+    standings: dict[str, str]  # what the copy of a target is, by its title
 
     @property
     def shots(self) -> tuple[int, ...]:
@@ -104,6 +105,11 @@ def make_table(
         {(row, c): _cell(found, stored.get((chosen, c))) for (row, c), found in stored.items()},
         chosen,
         names,
+        {
+            c.outline.settings.targets[target]: standing
+            for c in collections
+            for target, standing in c.standings.items()
+        },
     )
 
 

@@ -20,7 +20,8 @@ from typing import Any
 from appl.core.files import write_atomically
 from appl.errors import DataError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+DATA = "CREATE TABLE data (digest TEXT PRIMARY KEY, standing TEXT NOT NULL);"  # since 2
 EXPORTED = ("run", "episode", "accuracy", "seconds", "version", "finished_at", "record")
 
 
@@ -77,10 +78,11 @@ class ResultStore:
                 f"{SCHEMA_VERSION}); update appl"
             )
         self._database.execute("PRAGMA journal_mode = WAL")
-        if version == 0:
+        if version < SCHEMA_VERSION:
             schema = resources.files("appl.store").joinpath("schema.sql").read_text()
+            steps = DATA if version == 1 else schema + DATA
             self._database.executescript(
-                f"BEGIN; {schema} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+                f"BEGIN; {steps} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
             )
 
     def close(self) -> None:
@@ -117,6 +119,14 @@ class ResultStore:
             raise
         self._database.execute("COMMIT")
 
+    def note_data(self, digest: str, standing: str) -> None:
+        """Remember what the files of a digest are: complete, partial, a stand-in."""
+        self._database.execute("INSERT OR REPLACE INTO data VALUES (?, ?)", [digest, standing])
+
+    def standings(self) -> dict[str, str]:
+        """Return what is known of the data by digest."""
+        return dict(self._database.execute("SELECT digest, standing FROM data ORDER BY digest"))
+
     def runs(self) -> list[Run]:
         """List all runs, oldest first."""
         columns = (
@@ -142,7 +152,7 @@ class ResultStore:
         ]
 
     def export(self, folder: Path) -> None:
-        """Write `runs.json` and `episodes.csv`: the whole store as text."""
+        """Write `runs.json`, `data.json` and `episodes.csv`: the whole store as text."""
         runs = sorted(self.runs(), key=lambda run: run.key)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -154,6 +164,8 @@ class ResultStore:
                 stamp = (r.version, r.finished_at, record)
                 writer.writerow([run.key[:16], r.episode, repr(r.accuracy), seconds, *stamp])
         described = {run.key[:16]: asdict(run) for run in runs}
+        data = json.dumps(self.standings(), indent=1, ensure_ascii=False) + "\n"
+        write_atomically(folder / "data.json", data.encode())
         write_atomically(folder / "episodes.csv", text.getvalue().encode())
         write_atomically(folder / "runs.json", (json.dumps(described, indent=1) + "\n").encode())
 
@@ -175,6 +187,10 @@ class ResultStore:
                 )
         for name, results in by_run.items():
             self.add(Run(**runs[name]), results)
+        data = folder / "data.json"  # exports of schema 1 have none
+        if data.exists():
+            for digest, standing in json.loads(data.read_text(encoding="utf-8")).items():
+                self.note_data(digest, standing)
 
     def _run_id(self, run: Run) -> int:
         values = asdict(run) | {
