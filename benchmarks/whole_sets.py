@@ -3,6 +3,7 @@
     python benchmarks/whole_sets.py run TARGETS OUT.csv --sets cropdiseases eurosat cub isic
     python benchmarks/whole_sets.py run TARGETS OUT.csv --sets eurosat --encoder resnet10 --full
     python benchmarks/whole_sets.py table OUT.csv
+    python benchmarks/whole_sets.py figure FIGURE.png OUT.csv
 
 Each run is the command `appl label` itself, with and without adaptation; its folder stays in
 --runs, with the report. OUT.csv gets a row a run; what is there already is not done again. `--full`
@@ -124,9 +125,44 @@ def table(arguments: argparse.Namespace) -> None:
         print("|", " | ".join(row[column] for column in shown), "|")
 
 
+def figure(arguments: argparse.Namespace) -> None:
+    """Draw what becomes of each pile: accepted rightly and wrongly, for review, none of these."""
+    import matplotlib.pyplot as plt
+
+    rows = [row for path in arguments.files for row in read_rows(path)]
+    rows = [row for row in rows if row["adaptation"] in ("none", "budget")][::-1]
+    names = [
+        f"{row['set']} ({row['n_classes']} classes), "
+        + ("adapted" if row["adaptation"] == "budget" else "not adapted")
+        for row in rows
+    ]
+    accepted, wrong, strange = (
+        [float(row[column]) for row in rows]
+        for column in ("accepted", "wrong_accepted", "none_of_these")
+    )
+    parts = {
+        "accepted, right": ([a - w for a, w in zip(accepted, wrong, strict=True)], "#1d4ed8"),
+        "accepted, wrong": (wrong, "#b91c1c"),
+        "to review": ([100 - a - s for a, s in zip(accepted, strange, strict=True)], "#f0b45b"),
+        "none of these": (strange, "#6b7280"),
+    }
+    plt.rcParams["font.size"] = 9
+    canvas, axis = plt.subplots(figsize=(8, 0.6 + 0.36 * len(rows)))
+    left = [0.0] * len(rows)
+    for name, (widths, colour) in parts.items():
+        axis.barh(names, widths, left=left, color=colour, label=name)
+        left = [a + b for a, b in zip(left, widths, strict=True)]
+    for place, row in enumerate(rows):
+        axis.text(101, place, f"{float(row['accuracy']):.1f} % right", va="center")
+    axis.set(xlim=(0, 100), xlabel="% of the pile")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(ncol=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    canvas.savefig(arguments.out, dpi=150, bbox_inches="tight")
+
+
 def main() -> None:
     """Read the command line."""
-    command = command_line(__doc__, "targets", run, table)
+    command = command_line(__doc__, "targets", run, table, figure=(figure, ("out", "files")))
     command.add_argument("--sets", nargs="+", default=["cropdiseases", "eurosat", "cub", "isic"])
     command.add_argument("--runs", type=Path, default=Path("runs"))
     command.add_argument("--encoder", default="efficientnet_lite0")
