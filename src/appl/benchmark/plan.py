@@ -13,9 +13,10 @@ from typing import Any
 from appl.benchmark.sensitivity import sensitivity_rows
 from appl.core.methods import METHODS, Method
 from appl.datasets.episodes import EpisodeDraw, draw_episode
+from appl.datasets.groups import grouped_digest
 from appl.datasets.listing import Listing
 from appl.datasets.locate import open_data
-from appl.datasets.packed import PackedImages, listing_digest, pack
+from appl.datasets.packed import PackedImages, pack, without_pixels
 from appl.datasets.standing import UNCHECKED, Standing
 from appl.errors import SettingsError
 from appl.settings.benchmark import BenchSettings, RowSettings
@@ -64,7 +65,7 @@ class Outline:
             settings=row.settings,
             target=target,
             data_digest=data_digest,
-            protocol=asdict(self.settings.protocol) | {"margin": self.settings.margin},
+            protocol=self.settings.protocol.identity() | {"margin": self.settings.margin},
             weights=self.settings.weights,
             weights_digest=self.weights_digest,
             encoder=self.encoder,
@@ -79,6 +80,7 @@ class Target:
     name: str
     title: str
     data: PackedImages
+    digest: str  # of all in the data that decides its episodes: results are stored under it
     standing: Standing = UNCHECKED
 
     def draw(self, plan: "Plan", episode: int) -> EpisodeDraw:
@@ -112,7 +114,7 @@ class Plan:
 
     def run(self, row: Row, target: Target) -> Run:
         """Return the identity under which results of a row on a target are stored."""
-        return self.outline.run(row, target.name, target.data.digest)
+        return self.outline.run(row, target.name, target.digest)
 
 
 def make_outline(settings: BenchSettings) -> Outline:
@@ -139,13 +141,23 @@ def make_plan(
             margin=settings.margin,
             on_progress=partial(on_progress, name),
         )
-        targets[name] = Target(name, title, data, listing.standing)
+        digest = _digest(settings, data)
+        targets[name] = Target(name, title, data, digest, listing.standing)
     return Plan(outline, targets, pretrained)
 
 
 def data_digests(settings: BenchSettings, data_root: Path) -> dict[str, str]:
     """Identify the data of every target by its files; no image is decoded."""
-    return {name: listing_digest(_listing(data_root, name)) for name in settings.targets}
+    return {
+        name: _digest(settings, without_pixels(_listing(data_root, name)))
+        for name in settings.targets
+    }
+
+
+def _digest(settings: BenchSettings, data: PackedImages) -> str:
+    """Identify data by what its episodes depend on; groups count where they are kept apart."""
+    apart = settings.protocol.groups_apart
+    return grouped_digest(data.digest, data.group_ids) if apart else data.digest
 
 
 def _listing(data_root: Path, target: str) -> Listing:

@@ -1,6 +1,6 @@
 """Settings of a benchmark: rows × targets under one protocol, from a TOML file."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from appl.errors import SettingsError
@@ -18,9 +18,21 @@ class ProtocolSettings:
         0.0, "0: as many queries of each class; else shared out by a Dirichlet draw", 0
     )
     seed: int = setting(0, "of all episodes", 0)
+    n_strangers: int = setting(0, "queries more, of classes outside the episode", 0)
+    groups_apart: bool = setting(
+        False, "no patient or lesion has images among both supports and queries"
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what results are stored under: an option added later counts where it is used.
+
+        So results from before it was there keep their keys.
+        """
+        added = {"n_strangers", "groups_apart"}
+        return {name: value for name, value in asdict(self).items() if value or name not in added}
 
 
 @dataclass(frozen=True)
