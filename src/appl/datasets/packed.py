@@ -14,7 +14,7 @@ from torch import Tensor
 
 from appl.core.files import write_atomically
 from appl.datasets._decode import decode_square
-from appl.datasets.groups import group_ids
+from appl.datasets.groups import group_ids, grouped_digest
 from appl.datasets.listing import Listing, list_folder
 
 
@@ -35,6 +35,10 @@ class PackedImages:
     def members(self, class_name: str) -> Tensor:
         """Return the indices of one class, in file order."""
         return (self.class_ids == self.class_names.index(class_name)).nonzero().flatten()
+
+    def identity(self, *, with_groups: bool) -> str:
+        """Identify what episodes depend on: the files, and groups where they are kept apart."""
+        return grouped_digest(self.digest, self.group_ids) if with_groups else self.digest
 
 
 def pack_folder(root: Path, cache: Path, size_px: int) -> PackedImages:

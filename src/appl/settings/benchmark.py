@@ -83,3 +83,9 @@ class BenchSettings:
         check_ranges(self)
         if not self.targets or not (self.rows or self.sensitivity.preset):
             raise SettingsError("a benchmark needs at least one target and one row")
+
+    @property
+    def most_episodes(self) -> int:
+        """The episodes of the longest row."""
+        of_rows = [row.n_episodes or self.n_episodes for row in self.rows]
+        return max(of_rows + [self.n_episodes] * bool(self.sensitivity.preset))
