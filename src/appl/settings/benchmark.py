@@ -5,6 +5,7 @@ from typing import Any
 
 from appl.errors import SettingsError
 from appl.settings._checks import check_ranges, setting
+from appl.settings.presets import find_preset
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,10 @@ class SensitivitySettings:
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """A benchmark. `targets` maps the name of a data set, or of a folder, to its title."""
+    """A benchmark. `targets` maps the name of a data set, or of a folder, to its title.
+
+    `preset` in its file names a protocol, whose values stand for those that are not given.
+    """
 
     targets: dict[str, str]
     rows: tuple[RowSettings, ...] = ()
@@ -84,8 +88,38 @@ class BenchSettings:
         if not self.targets or not (self.rows or self.sensitivity.preset):
             raise SettingsError("a benchmark needs at least one target and one row")
 
+    @classmethod
+    def preset(cls, name: str) -> dict[str, Any]:
+        """Return the values of a protocol by its name: guo, released or cpu."""
+        return find_preset(PROTOCOL_PRESETS, name)
+
     @property
     def most_episodes(self) -> int:
         """The episodes of the longest row."""
         of_rows = [row.n_episodes or self.n_episodes for row in self.rows]
         return max(of_rows + [self.n_episodes] * bool(self.sensitivity.preset))
+
+
+PROTOCOL_PRESETS: dict[str, dict[str, Any]] = {
+    # Guo et al., 2020 (BSCD-FSL): the images are enlarged to 257 px and cut.
+    "guo": {
+        "image_px": 224,
+        "margin": 1.15,
+        "n_episodes": 600,
+        "protocol": {"n_way": 5, "n_query": 15},
+    },
+    # The code that APPL's authors released: 96 px cut to 84, fewer queries than the paper says.
+    "released": {
+        "image_px": 84,
+        "margin": 1.15,
+        "n_episodes": 600,
+        "protocol": {"n_way": 5, "n_query": 5},
+    },
+    # What two cores do in an evening; of docs/results.
+    "cpu": {
+        "image_px": 84,
+        "margin": 1.0,
+        "n_episodes": 60,
+        "protocol": {"n_way": 5, "n_query": 15},
+    },
+}
