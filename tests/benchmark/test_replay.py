@@ -28,11 +28,10 @@ def manifest(settings: BenchSettings, bench_root: Path) -> Manifest:
     return make_manifest(settings, bench_root / "data")
 
 
-def swapped(manifest: Manifest) -> Manifest:
-    """Exchange two episodes: possible ones, and not those that the seed gives."""
+def turned(manifest: Manifest) -> Manifest:
+    """Put the last episode first: possible ones, and not those that the seed gives."""
     target = manifest.targets["noise"]
-    first, second, *rest = target.episodes
-    changed = replace(target, episodes=(second, first, *rest))
+    changed = replace(target, episodes=target.episodes[::-1])
     return replace(manifest, targets={**manifest.targets, "noise": changed})
 
 
@@ -88,13 +87,27 @@ def test_episodes_of_its_own_are_replayed_under_a_key_of_their_own(
 ) -> None:
     data, cache = bench_root / "data", tmp_path / "cache"
     drawn = make_plan(settings, data, cache)
-    changed = make_plan(settings, data, cache, manifest=swapped(manifest))
+    changed = make_plan(settings, data, cache, manifest=turned(manifest))
     assert keys(changed)["more"] == keys(drawn)["more"]
     assert keys(changed)["noise"] != keys(drawn)["noise"]
     first, second = (plan.targets["noise"] for plan in (changed, drawn))
-    assert first.draw(changed, 0).query.tolist() == second.draw(drawn, 1).query.tolist()
-    assert first.draw(changed, 0).class_ids.tolist() == second.draw(drawn, 1).class_ids.tolist()
-    assert check_data(swapped(manifest), data) == {"noise": False, "more": True}
+    assert first.draw(changed, 0).query.tolist() == second.draw(drawn, 3).query.tolist()
+    assert first.draw(changed, 0).class_ids.tolist() == second.draw(drawn, 3).class_ids.tolist()
+    assert check_data(turned(manifest), data) == {"noise": False, "more": True}
+
+
+def test_workers_solve_the_episodes_of_the_manifest(
+    settings: BenchSettings, bench_root: Path, manifest: Manifest, tmp_path: Path
+) -> None:
+    data, cache = bench_root / "data", tmp_path / "cache"
+    found = []
+    for given in (manifest, turned(manifest)):
+        plan = make_plan(settings, data, cache, manifest=given)
+        store = ResultStore(tmp_path / f"{len(found)}.sqlite")
+        run_plan(plan, cache, store, lambda p: ProcessWorkers(p, data, cache, 1))
+        runs = [plan.run(row, plan.targets["noise"]) for row in plan.rows]
+        found.append(list(zip(*(accuracies(store, run) for run in runs), strict=True)))
+    assert found[1] == found[0][::-1] != found[0]
 
 
 def test_other_data_is_refused_and_named(
