@@ -1,11 +1,12 @@
 """Targets by the names of data sets."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 from appl.benchmark.collection import collect
 from appl.benchmark.formats import to_markdown
-from appl.benchmark.plan import Plan, make_plan
+from appl.benchmark.plan import Plan, data_digests, make_plan
 from appl.benchmark.runner import run_plan
 from appl.benchmark.tables import make_table
 from appl.datasets.listing import list_folder
@@ -14,6 +15,7 @@ from appl.datasets.packed import pack
 from appl.settings.benchmark import BenchSettings
 from appl.store import EpisodeResult, ResultStore
 from tests.benchmark.conftest import write_target
+from tests.benchmark.fake_store import fake_outline
 
 TEST_BIRDS = ["004.Groove_billed_Ani", "008.Rhinoceros_Auklet", "012.Yellow_headed_Blackbird"]
 
@@ -79,3 +81,34 @@ def test_a_registered_tree_is_a_target(
     assert len(plan.targets["mine"].data.class_names) == 4
     text = table_of(plan, tmp_path)
     assert "Data:" not in text  # nothing is published that it could be compared with
+
+
+def test_an_option_counts_in_the_key_only_where_it_is_used() -> None:
+    plain = fake_outline()
+    row = plain.rows[0]
+    assert set(plain.run(row, "cub", "d").protocol) == {
+        *("n_way", "n_shot", "n_query", "dirichlet", "seed", "margin")
+    }
+    same = fake_outline(protocol={"n_strangers": 0, "groups_apart": False})
+    others = [fake_outline(protocol={name: 1}) for name in ("n_strangers", "seed")]
+    others.append(fake_outline(protocol={"groups_apart": True}))
+    keys = [outline.run(row, "cub", "d").key for outline in (plain, same, *others)]
+    assert keys[0] == keys[1] and len(set(keys)) == 4
+
+
+def test_groups_count_in_the_data_digest_where_they_are_kept_apart(
+    bench_settings: BenchSettings, tmp_path: Path
+) -> None:
+    write_birds(tmp_path / "data" / "cub", with_training=False)
+    settings = replace(bench_settings, targets={"cub": "Birds"})
+    apart = replace(settings, protocol=replace(settings.protocol, groups_apart=True))
+
+    def digests() -> list[str]:
+        return [data_digests(given, tmp_path / "data")["cub"] for given in (settings, apart)]
+
+    before = digests()
+    notes = {"group_of": {f"{TEST_BIRDS[0]}/{number}": "nest" for number in (0, 1)}}
+    (tmp_path / "data" / "cub.json").write_text(json.dumps(notes))
+    assert digests()[0] == before[0] and digests()[1] != before[1]
+    plan = make_plan(apart, tmp_path / "data", tmp_path / "cache")
+    assert plan.run(plan.rows[0], plan.targets["cub"]).data_digest == digests()[1]

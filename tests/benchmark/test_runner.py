@@ -91,6 +91,19 @@ def test_uneven_piles_share_supports_with_even_ones(
     assert plan.run(row, target).key != uneven.run(row, target).key
 
 
+def test_strangers_are_answered_and_not_counted(
+    plan: Plan, bench_settings: BenchSettings, bench_root: Path, tmp_path: Path
+) -> None:
+    protocol = replace(bench_settings.protocol, n_strangers=5)
+    strange = make_plan(
+        replace(bench_settings, protocol=protocol), bench_root / "data", tmp_path / "cache"
+    )
+    assert len(strange.targets["noise"].draw(strange, 0).query) == 9 + 5
+    job = Job(0, "noise", (0, 1, 2, 3))  # ProtoNet answers each query by itself
+    with_them, without = (solve_here(p, job, tmp_path) for p in (strange, plan))
+    assert [r.accuracy for r in with_them] == [r.accuracy for r in without]
+
+
 def test_table_from_the_store(plan: Plan, bench_root: Path, tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "r.sqlite")
     for job in open_jobs(plan, store):

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from appl.benchmark.collection import collect
-from appl.benchmark.grids import NONE, make_grids
+from appl.benchmark.grids import NONE, conditions, make_grids
 from appl.benchmark.tables import Column, make_table
 from appl.errors import SettingsError, UnknownNameError
 from appl.store import ResultStore
@@ -134,3 +134,11 @@ def test_one_target_is_one_set_of_files(tmp_path: Path) -> None:
 def test_an_unknown_row_of_the_paper_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"the paper has no row 'ProtNet'; .*'ProtoNet'"):
         make_table([simple_collection(tmp_path)], quotes=["ProtNet"])
+
+
+def test_a_table_says_what_its_queries_are(tmp_path: Path) -> None:
+    plain = make_table([simple_collection(tmp_path / "plain")])
+    assert "15 queries a class, seed 0" in conditions(plain)
+    protocol = {"n_strangers": 10, "groups_apart": True}
+    text = conditions(make_table([simple_collection(tmp_path / "other", protocol=protocol)]))
+    assert "15 queries a class and 10 strangers, not counted, patients and lesions on one" in text

@@ -1,11 +1,13 @@
 import json
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
 from appl import __version__
 from appl.settings import AdaptSettings, load_settings
+from appl.settings.benchmark import PROTOCOL_PRESETS
 
 
 def run(*arguments, timeout=600):
@@ -51,6 +53,13 @@ def test_a_printed_preset_can_be_loaded(tmp_path):
 def test_presets_side_by_side():
     shown = run("presets", "--algorithm", "1").stdout
     assert "inner_steps" in shown and "prototypes.order" in shown
+
+
+def test_protocols_are_presets_too():
+    shown = run("presets", "--protocols").stdout
+    assert "guo" in shown and "protocol.n_query" in shown and "224" in shown
+    values = tomllib.loads(run("presets", "released", "--protocols").stdout)
+    assert values == PROTOCOL_PRESETS["released"]
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):

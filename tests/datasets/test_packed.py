@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +7,9 @@ from PIL import Image
 
 from appl.datasets import packed as module
 from appl.datasets.digits import write_digits
-from appl.datasets.packed import pack_folder
+from appl.datasets.groups import grouped_digest
+from appl.datasets.listing import list_folder
+from appl.datasets.packed import pack, pack_folder, without_pixels
 from appl.errors import DataError
 
 
@@ -71,6 +75,22 @@ def test_a_folder_that_cannot_be_used_says_why(tmp_path):
     (tmp_path / "flat" / "leaves").mkdir()
     with pytest.raises(DataError, match="leaves holds no image"):
         pack_folder(tmp_path / "flat", tmp_path / "cache", 8)
+
+
+def test_groups_come_along_and_no_pixel_is_needed_for_them(tmp_path):
+    listing = list_folder(make_tree(tmp_path / "tree"))
+    assert without_pixels(listing).group_ids is None
+    first, second, third = listing.files["class 0"]
+    groups = {second: "anna", listing.files["class 1"][0]: "anna", third: "otto"}
+    bare = without_pixels(replace(listing, groups=groups))
+    packed = pack(replace(listing, groups=groups), tmp_path / "cache", 8)
+    for data in (bare, packed):
+        assert data.group_ids.tolist() == [-1, 0, 1, 0, -1]
+    assert bare.digest == packed.digest == without_pixels(listing).digest
+    assert bare.class_ids.tolist() == packed.class_ids.tolist()
+    other = without_pixels(replace(listing, groups=groups | {first: "otto"}))
+    digests = [grouped_digest(data.digest, data.group_ids) for data in (bare, packed, other)]
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_digits_are_written_apart_and_the_same_for_a_seed(tmp_path):

@@ -55,6 +55,10 @@ def conditions(table: ResultTable) -> str:
     if protocol.dirichlet:
         total = protocol.n_way * protocol.n_query
         queries = f"{total} queries shared out by a Dirichlet({protocol.dirichlet:g}) draw"
+    if protocol.n_strangers:
+        queries += f" and {protocol.n_strangers} strangers, not counted"
+    if protocol.groups_apart:
+        queries += ", patients and lesions on one side"
     margin = f", enlarged by {settings.margin:g} and cut" if settings.margin != 1 else ""
     return (
         f"{outline.encoder} trained on {outline.source} (weights {outline.weights_digest[:12]}), "

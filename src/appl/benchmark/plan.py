@@ -10,12 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from appl.benchmark.replay import check_settings, draw, replay_digest
 from appl.benchmark.sensitivity import sensitivity_rows
 from appl.core.methods import METHODS, Method
-from appl.datasets.episodes import EpisodeDraw, draw_episode
-from appl.datasets.listing import Listing
-from appl.datasets.locate import open_data
-from appl.datasets.packed import PackedImages, listing_digest, pack
+from appl.datasets.episodes import EpisodeDraw
+from appl.datasets.listed_files import refuse_other_files
+from appl.datasets.locate import open_target
+from appl.datasets.manifest import Manifest
+from appl.datasets.packed import PackedImages, pack, without_pixels
 from appl.datasets.standing import UNCHECKED, Standing
 from appl.errors import SettingsError
 from appl.settings.benchmark import BenchSettings, RowSettings
@@ -64,7 +66,7 @@ class Outline:
             settings=row.settings,
             target=target,
             data_digest=data_digest,
-            protocol=asdict(self.settings.protocol) | {"margin": self.settings.margin},
+            protocol=self.settings.protocol.identity() | {"margin": self.settings.margin},
             weights=self.settings.weights,
             weights_digest=self.weights_digest,
             encoder=self.encoder,
@@ -79,12 +81,14 @@ class Target:
     name: str
     title: str
     data: PackedImages
+    digest: str  # of all in the data that decides its episodes: results are stored under it
     standing: Standing = UNCHECKED
 
     def draw(self, plan: "Plan", episode: int) -> EpisodeDraw:
-        """Draw an episode under the plan's protocol."""
-        names = self.data.class_names
-        return draw_episode(self.data, names, index=episode, **asdict(plan.settings.protocol))
+        """Take an episode from the plan's manifest, or draw it under the plan's protocol."""
+        if plan.manifest is not None:
+            return plan.manifest.targets[self.name].episodes[episode].draw(self.data)
+        return draw(self.data, plan.settings.protocol, episode)
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,7 @@ class Plan:
     outline: Outline
     targets: dict[str, Target]
     pretrained: Pretrained
+    manifest: Manifest | None = None  # of episodes to replay; without it they are drawn
 
     @property
     def settings(self) -> BenchSettings:
@@ -112,7 +117,7 @@ class Plan:
 
     def run(self, row: Row, target: Target) -> Run:
         """Return the identity under which results of a row on a target are stored."""
-        return self.outline.run(row, target.name, target.data.digest)
+        return self.outline.run(row, target.name, target.digest)
 
 
 def make_outline(settings: BenchSettings) -> Outline:
@@ -125,13 +130,22 @@ def make_plan(
     data_root: Path,
     cache: Path,
     on_progress: Callable[[str, int, int], None] = lambda _target, _done, _total: None,
+    manifest: Manifest | None = None,
 ) -> Plan:
-    """Load weights and data; images are decoded into `cache` on first use."""
+    """Load weights and data; images are decoded into `cache` on first use.
+
+    Data that is not the manifest's is refused by names and sizes; `replay.check_data` reads it.
+    """
+    if manifest is not None:
+        check_settings(manifest, settings)
     pretrained = load_pretrained(settings.weights)
     outline = _outline(settings, pretrained)
     targets = {}
     for name, title in settings.targets.items():
-        listing = _listing(data_root, name)
+        listing = open_target(name, data_root)
+        if manifest is not None:
+            files = manifest.targets[name].files
+            refuse_other_files(listing, files, f"target {name!r}", contents=False)
         data = pack(
             listing,
             cache / "images",
@@ -139,17 +153,21 @@ def make_plan(
             margin=settings.margin,
             on_progress=partial(on_progress, name),
         )
-        targets[name] = Target(name, title, data, listing.standing)
-    return Plan(outline, targets, pretrained)
+        if manifest is not None:
+            digest = replay_digest(name, manifest, data)
+        else:
+            digest = data.identity(with_groups=settings.protocol.groups_apart)
+        targets[name] = Target(name, title, data, digest, listing.standing)
+    return Plan(outline, targets, pretrained, manifest)
 
 
 def data_digests(settings: BenchSettings, data_root: Path) -> dict[str, str]:
     """Identify the data of every target by its files; no image is decoded."""
-    return {name: listing_digest(_listing(data_root, name)) for name in settings.targets}
-
-
-def _listing(data_root: Path, target: str) -> Listing:
-    return open_data(target, data_root).part("test")
+    apart = settings.protocol.groups_apart
+    return {
+        name: without_pixels(open_target(name, data_root)).identity(with_groups=apart)
+        for name in settings.targets
+    }
 
 
 def _outline(settings: BenchSettings, pretrained: Pretrained) -> Outline:

@@ -9,6 +9,7 @@ from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, make_plan
 from appl.benchmark.runner import Done, Job, be_a_worker, solve
 from appl.core.processes import end_with_parent
+from appl.datasets.manifest import Manifest
 from appl.errors import ApplError
 from appl.settings.benchmark import BenchSettings
 from appl.store import EpisodeResult
@@ -20,7 +21,7 @@ class ProcessWorkers:
     def __init__(self, plan: Plan, data_root: Path, cache: Path, n_workers: int) -> None:
         self.n_workers = n_workers
         context = multiprocessing.get_context("spawn")
-        start = (plan.settings, data_root, cache)
+        start = (plan.settings, data_root, cache, plan.manifest)
         self._pool = ProcessPoolExecutor(n_workers, context, _start, start)
         self._running: dict[Future[list[EpisodeResult]], Job] = {}
 
@@ -47,12 +48,14 @@ _plan: Plan | None = None
 _cache = Path()
 
 
-def _start(settings: BenchSettings, data_root: Path, cache: Path) -> None:
+def _start(
+    settings: BenchSettings, data_root: Path, cache: Path, manifest: Manifest | None
+) -> None:
     """Load the plan once in each worker: weights and memory-mapped data, not sent job by job."""
     global _plan, _cache
     end_with_parent()
     be_a_worker()
-    _plan, _cache = make_plan(settings, data_root, cache), cache
+    _plan, _cache = make_plan(settings, data_root, cache, manifest=manifest), cache
 
 
 def _work(job: Job) -> list[EpisodeResult]:

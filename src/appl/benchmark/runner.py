@@ -21,6 +21,7 @@ from appl._version import __version__
 from appl.benchmark.features import embed
 from appl.benchmark.plan import Plan, Row, Target
 from appl.core.compute import resolve_compute
+from appl.core.episode import right_answers
 from appl.core.methods import FeatureMethod
 from appl.settings.compute import ComputeSettings
 from appl.store import EpisodeResult, ResultStore
@@ -74,7 +75,7 @@ def run_plan(
             embed(plan, target, cache, partial(on_embed, target.name))
     for target in plan.targets.values():
         if target.standing.remark:
-            store.note_data(target.data.digest, str(target.standing))
+            store.note_data(target.digest, str(target.standing))
     jobs = iter(open_jobs(plan, store))
     workers = start_workers(plan)
     n_running = 0
@@ -129,7 +130,7 @@ def solve(plan: Plan, job: Job, features_of: Features) -> list[EpisodeResult]:
             solution = method.solve(encoder, pcn, task)
             scores, record = solution.scores, solution.record
         seconds = time.perf_counter() - started
-        right = (scores.argmax(1).cpu() == draw.query_class_ids).double().mean().item()
+        right = right_answers(scores, draw.query_class_ids).double().mean().item()
         results.append(EpisodeResult(episode, 100 * right, seconds, record, __version__))
     return results
 

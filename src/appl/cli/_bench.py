@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,10 @@ WhichData = Annotated[
 Store = Annotated[Path, typer.Option(help="SQLite file of results; a run there goes on.")]
 Cache = Annotated[Path, typer.Option(help="Folder for decoded images and features.")]
 Workers = Annotated[int, typer.Option(min=0, help="Processes, one thread each; 0: one a core.")]
+Episodes = Annotated[
+    Path | None,
+    typer.Option(help="Manifest that `appl episodes` wrote: replay it; other data is refused."),
+]
 Ray = Annotated[
     str, typer.Option(help="Address of a Ray cluster, auto, or local: spread the work over it.")
 ]
@@ -69,14 +74,22 @@ def load_collections(
 
 
 def run_with_bars(
-    settings: "BenchSettings", data: Path, cache: Path, results: Path, workers: int, ray: str
+    settings: "BenchSettings",
+    data: Path,
+    cache: Path,
+    results: Path,
+    workers: int,
+    ray: str,
+    episodes: Path | None = None,
 ) -> None:
     """Solve what is not stored yet, with a bar a row: mean ± interval so far, time left."""
     from appl.benchmark import runner
     from appl.benchmark.cluster import RayWorkers
     from appl.benchmark.plan import Plan, Row, Target, make_plan
     from appl.benchmark.processes import ProcessWorkers
+    from appl.benchmark.replay import check_data, check_settings
     from appl.benchmark.statistics import estimate
+    from appl.datasets.manifest import read_manifest
     from appl.store import EpisodeResult, ResultStore
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -89,7 +102,12 @@ def run_with_bars(
                 preparing[name] = progress.add_task(name, total=total)
             progress.update(preparing[name], completed=done)
 
-        plan = make_plan(settings, data, cache, lambda t, d, n: on_prepare("Decoding", t, d, n))
+        manifest = read_manifest(episodes) if episodes else None
+        if manifest is not None:
+            check_settings(manifest, settings)  # before the files are read
+            manifest = manifest.only(settings.targets)
+            check_data(manifest, data, partial(on_prepare, "Checking"))
+        plan = make_plan(settings, data, cache, partial(on_prepare, "Decoding"), manifest)
         store = ResultStore(results)
         bars: dict[str, TaskID] = {}
         accuracies: dict[str, list[float]] = {}
@@ -125,6 +143,6 @@ def run_with_bars(
             store,
             start_workers,
             on_result=on_result,
-            on_embed=lambda t, d, n: on_prepare("Embedding", t, d, n),
+            on_embed=partial(on_prepare, "Embedding"),
         )
         store.close()

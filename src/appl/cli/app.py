@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from appl._version import __version__
-from appl.cli import ask, bench, data, demo, encoders, label, methods, presets, train
+from appl.cli import ask, bench, data, demo, encoders, episodes, label, methods, presets, train
 from appl.errors import ApplError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ for command in (ask.predict, ask.explain, ask.suggest, ask.doctor, ask.export):
     app.command(command.__name__)(command)
 app.command("demo")(demo.demo)
 app.command("encoders")(encoders.encoders)
+app.command("episodes")(episodes.episodes)
 app.command("methods")(methods.methods)
 app.command("presets")(presets.presets)
 app.add_typer(bench.bench, name="bench")

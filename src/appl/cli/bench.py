@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from appl.cli._bench import Cache, Config, Data, Ray, Store, Workers, run_with_bars
+from appl.cli._bench import Cache, Config, Data, Episodes, Ray, Store, Workers, run_with_bars
 from appl.cli.bench_results import compare, report, sensitivity, table
 
 bench = typer.Typer(help="Compare methods on target data sets.", no_args_is_help=True)
@@ -20,6 +20,7 @@ def run(
     cache: Cache = Path("appl-cache"),
     workers: Workers = 0,
     ray: Ray = "",
+    episodes: Episodes = None,
 ) -> None:
     """Solve every episode that is not stored yet; stop and go on at any time."""
     console = Console()
@@ -28,7 +29,7 @@ def run(
         from appl.settings.files import load_settings
 
         settings = load_settings(BenchSettings, config)
-    run_with_bars(settings, data, cache, results, workers, ray)
+    run_with_bars(settings, data, cache, results, workers, ray, episodes)
     console.print(f"Results in [bold]{results}[/]; `appl bench table` prints them.")
 
 

@@ -1,7 +1,8 @@
-"""`appl presets`: every setting of the three presets, as a table or as TOML to start from."""
+"""`appl presets`: every setting of the presets, as a table or as TOML to start from."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,8 +16,14 @@ def presets(
     algorithm: Annotated[
         int, typer.Option(min=1, max=2, help="1: meta-training, 2: adaptation.")
     ] = 2,
+    protocols: Annotated[
+        bool, typer.Option("--protocols", help="Those of the benchmark: guo, released, cpu.")
+    ] = False,
 ) -> None:
-    """Compare the presets of an algorithm, or print one as a settings file."""
+    """Compare the presets of an algorithm or of the benchmark, or print one as a settings file."""
+    if protocols:
+        _protocols(name)
+        return
     from appl.settings import AdaptSettings, MetaTrainSettings, to_toml
     from appl.settings.presets import PRESET_NAMES
 
@@ -25,8 +32,24 @@ def presets(
     if name:
         typer.echo(to_toml(group.preset(name)), nl=False)
         return
-    rows = [_flat(asdict(group.preset(preset))) for preset in PRESET_NAMES]
-    table = Table("setting", *PRESET_NAMES, title=f"Algorithm {algorithm}")
+    _show(f"Algorithm {algorithm}", {name: asdict(group.preset(name)) for name in PRESET_NAMES})
+
+
+def _protocols(name: str) -> None:
+    import tomli_w
+
+    from appl.settings.benchmark import PROTOCOL_PRESETS, BenchSettings
+
+    if name:
+        typer.echo(tomli_w.dumps(BenchSettings.preset(name)), nl=False)
+    else:
+        _show("Protocols", PROTOCOL_PRESETS)
+
+
+def _show(title: str, presets: Mapping[str, dict[str, Any]]) -> None:
+    """Print presets side by side."""
+    rows = [_flat(values) for values in presets.values()]
+    table = Table("setting", *presets, title=title)
     for key in rows[0]:
         table.add_row(key, *(str(row[key]) for row in rows))
     Console().print(table)

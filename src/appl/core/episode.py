@@ -7,6 +7,8 @@ from torch import Tensor
 
 from appl.errors import TaskError
 
+STRANGER = -1  # the class id of a query whose class is not in the episode
+
 
 @dataclass(frozen=True)
 class Task:
@@ -57,7 +59,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Episode:
-    """A task whose answers are known: for training on the source, and for measuring."""
+    """A task whose answers are known: for training on the source, and for measuring.
+
+    A query whose class is not in the task has the answer −1: no method can know that, and the
+    accuracy does not count it.
+    """
 
     task: Task
     query_class_ids: Tensor
@@ -69,5 +75,11 @@ class Episode:
             )
 
     def accuracy(self, scores: Tensor) -> float:
-        """Return the share of queries whose highest score is the right class."""
-        return (scores.argmax(1).cpu() == self.query_class_ids).float().mean().item()
+        """Return the share of the known queries whose highest score is the right class."""
+        return right_answers(scores, self.query_class_ids).float().mean().item()
+
+
+def right_answers(scores: Tensor, query_class_ids: Tensor) -> Tensor:
+    """Say of each query whether its highest score is right; strangers are left out."""
+    known = query_class_ids != STRANGER
+    return scores.argmax(1).cpu()[known] == query_class_ids[known]

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from appl.core.episode import Episode, Task
+from appl.core.episode import STRANGER, Episode, Task
 from appl.core.seeds import generator_for
 from appl.datasets.packed import PackedImages
 from appl.errors import TaskError
+
+MOST_DRAWS = 100  # of supports, until the groups that they take leave enough queries
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,17 @@ class EpisodeDraw:
     support: Tensor  # (n_support,)
     class_ids: Tensor  # (n_support,) 0 … n_way − 1
     query: Tensor  # (n_query,)
-    query_class_ids: Tensor  # (n_query,)
+    query_class_ids: Tensor  # (n_query,), a stranger has −1
+
+    @classmethod
+    def of(cls, data: PackedImages, support: Tensor, query: Tensor) -> Self:
+        """Give classes their ids in the order of the supports; another query is a stranger."""
+        classes = list(dict.fromkeys(data.class_ids[support].tolist()))
+        class_id = torch.full((len(data.class_names),), STRANGER)
+        class_id[classes] = torch.arange(len(classes))
+        return cls(
+            support, class_id[data.class_ids[support]], query, class_id[data.class_ids[query]]
+        )
 
     def load(self, data: PackedImages) -> Episode:
         """Take the images out of the data set."""
@@ -35,44 +48,45 @@ def draw_episode(
     n_shot: int = 5,
     n_query: int = 15,
     dirichlet: float = 0.0,
+    n_strangers: int = 0,
+    groups_apart: bool = False,
     seed: int = 0,
     index: int = 0,
 ) -> EpisodeDraw:
     """Draw episode number `index`: classes, then images of each without replacement.
 
     With `dirichlet` > 0 the n_way × n_query queries are shared out among the classes at random,
-    the more unevenly the smaller it is; classes and supports stay those of the even episode. No
-    image is ever in both support and query. Queries are shuffled, since graph methods can read a
-    class from its place.
+    the more unevenly the smaller it is. `n_strangers` queries more are of classes outside the
+    episode. With `groups_apart` no patient or lesion has images among both supports and queries.
+    Classes and supports stay those of the plain episode (with groups apart: unless they leave too
+    few queries). No image is ever in both support and query. Queries are shuffled, since graph
+    methods can read a class from its place.
     """
     if len(class_names) < n_way:
         raise TaskError(f"{len(class_names)} classes are too few for a {n_way}-way episode")
-    generator = generator_for("episode", data.digest, seed, index, n_way, n_shot, n_query)
-    chosen = torch.randperm(len(class_names), generator=generator)[:n_way].tolist()
-    shuffled = []
-    for name in (class_names[i] for i in chosen):
-        members = data.members(name)
-        needed = n_shot + (1 if dirichlet else n_query)
-        if len(members) < needed:
-            raise TaskError(
-                f"class {name!r} has {len(members)} images; {n_shot} supports and "
-                f"{needed - n_shot} queries need {needed}"
-            )
-        shuffled.append(members[torch.randperm(len(members), generator=generator)])
+    parts = (data.digest, seed, index, n_way, n_shot, n_query)
+    generator = generator_for("episode", *parts)
+    picked = torch.randperm(len(class_names), generator=generator)[:n_way].tolist()
+    chosen = [class_names[i] for i in picked]
+    least = 1 if dirichlet else n_query
+    if groups_apart:
+        support, left = _split_groups(data, chosen, n_shot, least, n_way * n_query, generator)
+    else:
+        support, left = _split(data, chosen, n_shot, least, generator)
     counts = [n_query] * n_way
     if dirichlet:
-        room = [len(members) - n_shot for members in shuffled]
-        parts = ("query counts", data.digest, seed, index, n_way, n_shot, n_query, dirichlet)
-        counts = uneven_counts(n_way * n_query, room, dirichlet, generator_for(*parts))
-    query_class_ids = torch.repeat_interleave(torch.arange(n_way), torch.tensor(counts))
-    order = torch.randperm(len(query_class_ids), generator=generator)
-    query = torch.cat([m[n_shot : n_shot + n] for m, n in zip(shuffled, counts, strict=True)])
-    return EpisodeDraw(
-        support=torch.cat([members[:n_shot] for members in shuffled]),
-        class_ids=torch.arange(n_way).repeat_interleave(n_shot),
-        query=query[order],
-        query_class_ids=query_class_ids[order],
-    )
+        room = [len(members) for members in left]
+        uneven = generator_for("query counts", *parts, dirichlet)
+        counts = uneven_counts(n_way * n_query, room, dirichlet, uneven)
+    query = torch.cat([members[:n] for members, n in zip(left, counts, strict=True)])
+    if n_strangers:
+        pool = [data.members(name) for name in class_names if name not in chosen]
+        if groups_apart:
+            pool = [_without_groups(data, members, support) for members in pool]
+        strange = generator_for("strangers", *parts, n_strangers)
+        query = torch.cat([query, _strangers(pool, n_strangers, strange)])
+    order = torch.randperm(len(query), generator=generator)
+    return EpisodeDraw.of(data, support, query[order])
 
 
 def uneven_counts(
@@ -94,3 +108,68 @@ def uneven_counts(
         open_classes = [i for i, limit in enumerate(room) if counts[i] < limit]
         counts[max(open_classes, key=lambda i: shares[i] - counts[i])] += 1
     return counts
+
+
+def _split(
+    data: PackedImages,
+    chosen: Sequence[str],
+    n_shot: int,
+    least: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, list[Tensor]]:
+    """Shuffle each class; return the supports of all, and what is left of each for queries."""
+    shuffled = []
+    for name in chosen:
+        members = data.members(name)
+        if len(members) < n_shot + least:
+            raise TaskError(
+                f"class {name!r} has {len(members)} images; {n_shot} supports and "
+                f"{least} queries need {n_shot + least}"
+            )
+        shuffled.append(members[torch.randperm(len(members), generator=generator)])
+    support = torch.cat([members[:n_shot] for members in shuffled])
+    return support, [members[n_shot:] for members in shuffled]
+
+
+def _split_groups(
+    data: PackedImages,
+    chosen: Sequence[str],
+    n_shot: int,
+    least: int,
+    total: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, list[Tensor]]:
+    """Split until the groups of the supports leave enough: `least` of each class, `total` of all.
+
+    Every split that does is as likely as any other.
+    """
+    for _ in range(MOST_DRAWS):
+        support, rest = _split(data, chosen, n_shot, least, generator)
+        left = [_without_groups(data, members, support) for members in rest]
+        counts = [len(members) for members in left]
+        if min(counts) >= least and sum(counts) >= total:
+            return support, left
+    smallest = chosen[counts.index(min(counts))]
+    raise TaskError(
+        f"class {smallest!r} has {min(counts)} images left for queries when the groups (patients, "
+        f"lesions) of {n_shot} supports a class stay out, in each of {MOST_DRAWS} draws too few; "
+        "ask for fewer shots or queries"
+    )
+
+
+def _without_groups(data: PackedImages, members: Tensor, support: Tensor) -> Tensor:
+    """Leave out the images whose group has an image among the supports."""
+    if data.group_ids is None:
+        return members
+    taken = data.group_ids[support]
+    return members[~torch.isin(data.group_ids[members], taken[taken >= 0])]
+
+
+def _strangers(pool: Sequence[Tensor], n_strangers: int, generator: torch.Generator) -> Tensor:
+    n_images = sum(len(members) for members in pool)
+    if n_images < n_strangers:
+        raise TaskError(
+            f"the {len(pool)} classes outside the episode have {n_images} images to be "
+            f"strangers, {n_strangers} are asked for; ask for fewer strangers or classes"
+        )
+    return torch.cat(list(pool))[torch.randperm(n_images, generator=generator)[:n_strangers]]

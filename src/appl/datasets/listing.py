@@ -49,6 +49,11 @@ class Listing:
         """The number of image files of each class."""
         return {name: len(members) for name, members in self.files.items()}
 
+    def file_name(self, path: Path) -> str:
+        """Return the name of a file that is the same wherever the data stands."""
+        inside = path.is_relative_to(self.root)
+        return (path.relative_to(self.root) if inside else path).as_posix()
+
     def part(self, split: str) -> Self:
         """Return the listing of one split's classes alone."""
         if split not in self.splits:

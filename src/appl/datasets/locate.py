@@ -36,3 +36,8 @@ def open_data(name: str, data_root: Path) -> Listing:
         return data_set.read(folder)
     own = own_sets(data_root).get(name)
     return read_own(name, own, data_root) if own is not None else list_folder(data_root / name)
+
+
+def open_target(name: str, data_root: Path) -> Listing:
+    """List the test classes of a data set: all that a benchmark may look at."""
+    return open_data(name, data_root).part("test")

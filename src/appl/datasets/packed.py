@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from appl.core.files import write_atomically
 from appl.datasets._decode import decode_square
+from appl.datasets.groups import group_ids, grouped_digest
 from appl.datasets.listing import Listing, list_folder
 
 
@@ -25,6 +26,7 @@ class PackedImages:
     class_ids: Tensor  # (n,) int64, index into class_names
     class_names: tuple[str, ...]
     digest: str  # of the files, not of the size: an episode is the same at every size
+    group_ids: Tensor | None = None  # (n,) patient or lesion, −1: none; all None: none is known
 
     def images(self, index: Tensor) -> Tensor:
         """Return the images (n, 3, px, px) as uint8; their memory is channels_last already."""
@@ -33,6 +35,10 @@ class PackedImages:
     def members(self, class_name: str) -> Tensor:
         """Return the indices of one class, in file order."""
         return (self.class_ids == self.class_names.index(class_name)).nonzero().flatten()
+
+    def identity(self, *, with_groups: bool) -> str:
+        """Identify what episodes depend on: the files, and groups where they are kept apart."""
+        return grouped_digest(self.digest, self.group_ids) if with_groups else self.digest
 
 
 def pack_folder(root: Path, cache: Path, size_px: int) -> PackedImages:
@@ -49,9 +55,9 @@ def pack(
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> PackedImages:
     """Decode the files of a listing into `cache`, or open what an earlier call left there."""
-    files = listing.files
-    paths = [path for members in files.values() for path in members]
-    digest = listing_digest(listing)
+    paths = [path for members in listing.files.values() for path in members]
+    bare = without_pixels(listing)
+    digest = bare.digest
     size = f"{size_px}px" if margin == 1 else f"{size_px}px-margin-{margin:g}"
     stem = cache / f"{listing.name}-{size}-{digest[:16]}"
     data, index = stem.with_name(f"{stem.name}.npy"), stem.with_name(f"{stem.name}.json")
@@ -67,19 +73,22 @@ def pack(
             on_progress(i + 1, len(paths))
         pixels.flush()
         partial.replace(data)
-        counts = {name: len(members) for name, members in files.items()}
         # The index is written last: where it exists, the data beside it is whole.
-        write_atomically(index, json.dumps({"digest": digest, "counts": counts}).encode())
-    counts = json.loads(index.read_text())["counts"]
-    class_ids = torch.repeat_interleave(torch.tensor(list(counts.values())))
-    return PackedImages(np.load(data, mmap_mode="r"), class_ids, tuple(counts), digest)
+        write_atomically(index, json.dumps({"digest": digest, "counts": listing.counts}).encode())
+    return replace(bare, pixels=np.load(data, mmap_mode="r"))
+
+
+def without_pixels(listing: Listing) -> PackedImages:
+    """Describe the images of a listing and decode none: enough to draw episodes from."""
+    class_ids = torch.repeat_interleave(torch.tensor(list(listing.counts.values())))
+    pixels = np.empty((0, 0, 0, 3), np.uint8)
+    digest = listing_digest(listing)
+    return PackedImages(pixels, class_ids, tuple(listing.files), digest, group_ids(listing))
 
 
 def listing_digest(listing: Listing) -> str:
     """Identify the files by name and size: reading 60,000 of them to hash would take minutes."""
-    root = listing.root
     digest = hashlib.sha256()
     for path in (path for members in listing.files.values() for path in members):
-        name = path.relative_to(root) if path.is_relative_to(root) else path
-        digest.update(f"{name.as_posix()}\0{path.stat().st_size}\n".encode())
+        digest.update(f"{listing.file_name(path)}\0{path.stat().st_size}\n".encode())
     return digest.hexdigest()

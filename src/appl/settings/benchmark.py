@@ -1,10 +1,11 @@
 """Settings of a benchmark: rows × targets under one protocol, from a TOML file."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from appl.errors import SettingsError
 from appl.settings._checks import check_ranges, setting
+from appl.settings.presets import find_preset
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,21 @@ class ProtocolSettings:
         0.0, "0: as many queries of each class; else shared out by a Dirichlet draw", 0
     )
     seed: int = setting(0, "of all episodes", 0)
+    n_strangers: int = setting(0, "queries more, of classes outside the episode", 0)
+    groups_apart: bool = setting(
+        False, "no patient or lesion has images among both supports and queries"
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what results are stored under: an option added later counts where it is used.
+
+        So results from before it was there keep their keys.
+        """
+        added = {"n_strangers", "groups_apart"}
+        return {name: value for name, value in asdict(self).items() if value or name not in added}
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,10 @@ class SensitivitySettings:
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """A benchmark. `targets` maps the name of a data set, or of a folder, to its title."""
+    """A benchmark. `targets` maps the name of a data set, or of a folder, to its title.
+
+    `preset` in its file names a protocol, whose values stand for those that are not given.
+    """
 
     targets: dict[str, str]
     rows: tuple[RowSettings, ...] = ()
@@ -71,3 +87,39 @@ class BenchSettings:
         check_ranges(self)
         if not self.targets or not (self.rows or self.sensitivity.preset):
             raise SettingsError("a benchmark needs at least one target and one row")
+
+    @classmethod
+    def preset(cls, name: str) -> dict[str, Any]:
+        """Return the values of a protocol by its name: guo, released or cpu."""
+        return find_preset(PROTOCOL_PRESETS, name)
+
+    @property
+    def most_episodes(self) -> int:
+        """The episodes of the longest row."""
+        of_rows = [row.n_episodes or self.n_episodes for row in self.rows]
+        return max(of_rows + [self.n_episodes] * bool(self.sensitivity.preset))
+
+
+PROTOCOL_PRESETS: dict[str, dict[str, Any]] = {
+    # Guo et al., 2020 (BSCD-FSL): the images are enlarged to 257 px and cut.
+    "guo": {
+        "image_px": 224,
+        "margin": 1.15,
+        "n_episodes": 600,
+        "protocol": {"n_way": 5, "n_query": 15},
+    },
+    # The code that APPL's authors released: 96 px cut to 84, fewer queries than the paper says.
+    "released": {
+        "image_px": 84,
+        "margin": 1.15,
+        "n_episodes": 600,
+        "protocol": {"n_way": 5, "n_query": 5},
+    },
+    # What two cores do in an evening; of docs/results.
+    "cpu": {
+        "image_px": 84,
+        "margin": 1.0,
+        "n_episodes": 60,
+        "protocol": {"n_way": 5, "n_query": 15},
+    },
+}

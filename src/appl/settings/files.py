@@ -65,7 +65,8 @@ def structure_settings(group: type[S], values: dict[str, Any], where: str = "set
         name = values.pop("preset")
         if not isinstance(name, str):
             raise SettingsError(f"{where}: preset = {name!r} is not a text")
-        base = asdict(find_preset(name))
+        found = find_preset(name)
+        base = found if isinstance(found, dict) else asdict(found)
     _check_keys(group, values, where)
     try:
         return _CONVERTER.structure(_merged(base, values), group)
