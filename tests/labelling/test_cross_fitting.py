@@ -1,5 +1,6 @@
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from appl.core.episode import Task
@@ -16,35 +17,55 @@ def make_task(shots, n_query=12):
     return Task(support, ids, query)
 
 
-def test_no_example_is_judged_by_an_encoder_that_knew_its_label():
-    task = make_task([4, 5, 1])
+def vectors_of(images):
+    return images[:, :, 0, 0]
+
+
+@pytest.mark.parametrize("shots", [[4, 5, 1], [12, 3, 2]])
+def test_no_example_is_judged_by_an_encoder_that_knew_its_label(shots):
+    task = make_task(shots)
+    n = sum(shots)
     labelled, judged = [], []
 
     def adapt_task(reduced):
         labelled.append(set(reduced.support[:, 0, 0, 0].tolist()))
         everything = labelled[-1] | set(reduced.query[:, 0, 0, 0].tolist())
-        assert everything >= set(range(10)) and len(reduced.query) + len(labelled[-1]) == 16
+        assert everything >= set(range(n)) and len(reduced.query) + len(labelled[-1]) == n + 6
         return SimpleNamespace(known=labelled[-1])
 
     def describe_task(adaptation, whole):
-        def refit(kinds, class_ids):
-            out = set(range(10)) - set(kinds[0].support[:, 0].tolist())
+        describe_task.known = adaptation.known
+        return [Described(vectors_of(whole.support), 1 + vectors_of(whole.query))]
+
+    def refit(kinds, class_ids):
+        out = set(range(n)) - set(kinds[0].support[:, 0].tolist())
+        if kinds[0].query[0, 0] == 101:  # the adapted encoder's features, not the frozen one's
             judged.append(out)
-            assert not out & adaptation.known
-            assert len(kinds[0].support) == 10 - len(out)  # all others speak: K − 1 shots
-            return nearest_mean(kinds, class_ids)
+            assert not out & describe_task.known
+        return nearest_mean(kinds, class_ids)
 
-        describe_task.refit = refit
-        vectors = torch.cat([whole.support, whole.query])[:, :, 0, 0]
-        return [Described(vectors[:10], vectors[10:])]
+    frozen = [Described(vectors_of(task.support), vectors_of(task.query))]
+    found = cross_fitted(task, 6, frozen, adapt_task, describe_task, refit)
+    spared = [row for row in range(n) if shots != [4, 5, 1] or row < 9]
+    assert found.left_out.rows.tolist() == spared  # the only example of its class is never out
+    assert found.adapted.rows.tolist() == found.frozen.rows.tolist() == spared
+    assert len(labelled) == 5 and {row for out in judged for row in out} == set(spared)
+    assert found.left_out.class_ids.tolist() == task.class_ids[spared].tolist()
 
-    found = cross_fitted(task, 6, adapt_task, describe_task, lambda k, i: describe_task.refit(k, i))
-    assert len(labelled) == 2
-    assert found.rows.tolist() == list(range(9))  # the only example of its class is never out
-    assert sorted(row for out in judged for row in out) == list(range(9))
-    assert found.class_ids.tolist() == [0] * 4 + [1] * 5
+
+def test_the_frozen_encoder_is_asked_with_as_many_labels():
+    task = make_task([5, 5])
+    sizes = []
+
+    def refit(kinds, class_ids):
+        sizes.append(len(class_ids))
+        return nearest_mean(kinds, class_ids)
+
+    frozen = [Described(vectors_of(task.support), vectors_of(task.query))]
+    cross_fitted(task, 6, frozen, lambda reduced: reduced, lambda _, whole: frozen, refit)
+    assert sizes == [8] * 15  # five folds: all others, the known ones, the frozen encoder's
 
 
 def test_with_single_examples_there_is_nothing_to_judge():
-    found = cross_fitted(make_task([1, 1]), 6, None, None, nearest_mean)
+    found = cross_fitted(make_task([1, 1]), 6, [], None, None, nearest_mean).left_out
     assert len(found) == 0 and found.scores.shape == (0, 2)

@@ -90,19 +90,20 @@ def fit_model(
             _fix_statistics(again, reduced, chosen)
             return again
 
-        adapted_left_out = cross_fitted(
+        crossed = cross_fitted(
             task,
             settings.batch_images,
+            frozen_kinds,
             adapt_again,
             partial(_describe, settings=chosen),
             refit,
         )
         n_taken = min(chosen.query_batch or task.n_query, task.n_query)
         reasons = collapse_reasons(records, adapted.termination, n_taken)
-        worse = worse_than_frozen(adapted_left_out, frozen_left_out)
+        worse = worse_than_frozen(crossed.adapted, crossed.frozen)
         reasons += [worse] if worse else []
         if not reasons:
-            used, kinds, left_out = adapted, adapted_kinds, adapted_left_out
+            used, kinds, left_out = adapted, adapted_kinds, crossed.left_out
     answer = refit(kinds, task.class_ids)
     temperature = fit_temperature(left_out, prior_temperature)
     confidence, judged = torch.softmax(left_out.scores / temperature, 1).max(1)

@@ -48,32 +48,38 @@ def leave_out(
     turns = turns_of(class_ids)
     if only is not None:
         turns = torch.where(only, turns, -1)
+    parts = [
+        judged_without(turns == turn, kinds, class_ids, refit)
+        for turn in range(int(turns.max()) + 1)
+        if bool((turns == turn).any())
+    ]
+    if parts:
+        return joined(parts)
+    empty = class_ids[:0]
     n_way = int(class_ids.max()) + 1
-    rows, scores, to_class, to_example = [], [], [], []
-    for turn in range(int(turns.max()) + 1):
-        out, kept = turns == turn, turns != turn
-        if not bool(out.any()):
-            continue
-        reduced = [
-            Described(kind.support[kept], torch.cat([kind.query, kind.support[out]]), kind.weight)
-            for kind in kinds
-        ]
-        answer = refit(reduced, class_ids[kept])
-        placed = answer.place([kind.support[out] for kind in kinds])
-        rows.append(out.nonzero().flatten())
-        scores.append(answer.scores(placed))
-        examples = directions(kinds[0].support)
-        own = how_far(answer, placed, examples[out], examples[kept])
-        pile = answer.place([kind.query for kind in kinds])
-        others = how_far(answer, pile, directions(kinds[0].query), examples[kept])
-        to_class.append(own[0] / middle(others[0]))
-        to_example.append(own[1] / middle(others[1]))
-    if not rows:
-        empty = class_ids[:0]
-        return LeftOut(empty, empty, torch.zeros(0, n_way), torch.zeros(0), torch.zeros(0))
-    index = torch.cat(rows)
-    values = (torch.cat(part).float() for part in (scores, to_class, to_example))
-    return joined([LeftOut(index, class_ids[index], *values)])
+    return LeftOut(empty, empty, torch.zeros(0, n_way), torch.zeros(0), torch.zeros(0))
+
+
+def judged_without(out: Tensor, kinds: list[Described], class_ids: Tensor, refit: Refit) -> LeftOut:
+    """Judge the examples in `out` by the rule that the others and the pile give."""
+    kept = ~out
+    reduced = [
+        Described(kind.support[kept], torch.cat([kind.query, kind.support[out]]), kind.weight)
+        for kind in kinds
+    ]
+    answer = refit(reduced, class_ids[kept])
+    placed = answer.place([kind.support[out] for kind in kinds])
+    examples = directions(kinds[0].support)
+    own = how_far(answer, placed, examples[out], examples[kept])
+    pile = answer.place([kind.query for kind in kinds])
+    others = how_far(answer, pile, directions(kinds[0].query), examples[kept])
+    return LeftOut(
+        out.nonzero().flatten(),
+        class_ids[out],
+        answer.scores(placed).float(),
+        (own[0] / middle(others[0])).float(),
+        (own[1] / middle(others[1])).float(),
+    )
 
 
 def how_far(

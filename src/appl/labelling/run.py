@@ -32,7 +32,7 @@ from appl.core.episode import Task
 from appl.core.files import write_atomically
 from appl.errors import DataError
 from appl.labelling.checks import Finding, check_images
-from appl.labelling.cross_fitting import N_FOLDS
+from appl.labelling.cross_fitting import folds_of
 from appl.labelling.fitting import draw_pool, fit_model
 from appl.labelling.history import History
 from appl.labelling.inputs import Inputs, shown
@@ -191,8 +191,9 @@ def _fit(
         torch.tensor(inputs.class_ids)[examples],
         pile.images(pool),
     )
-    # Once for the labels, then once for each half of the examples, to know how far to trust them.
-    n_iterations = (1 + N_FOLDS) * settings.adaptation.n_iterations if settings.adapt else 0
+    # Once for the labels, then without some of the examples in turn, to know how far to trust them.
+    n_adaptations = 1 + len(folds_of(task.class_ids)) if settings.adapt else 0
+    n_iterations = n_adaptations * settings.adaptation.n_iterations
     steps = itertools.count(1)
     on_progress("adapting", 0, n_iterations)
     fit = fit_model(

@@ -46,8 +46,8 @@ def worse_than_frozen(adapted: LeftOut, frozen: LeftOut) -> str | None:
         adapted.scores.argmax(1) == adapted.class_ids
     )
     n_lost, n_won = int(lost.sum()), int(won.sum())
-    # A sign test in spirit: what is lost beyond what is won must be more than chance would take.
-    if n_lost - n_won > max(1.0, (n_lost + n_won) ** 0.5):
+    # A sign test: what is lost beyond what is won must be more than chance takes once in twenty.
+    if n_lost - n_won > max(1.0, 1.64 * (n_lost + n_won) ** 0.5):
         return (
             f"left-out examples were told apart worse after the adaptation ({adapted.accuracy:.0%} "
             f"right) than before it ({frozen.accuracy:.0%})"
