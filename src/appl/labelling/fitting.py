@@ -29,6 +29,7 @@ from appl.settings.adaptation import AdaptSettings
 from appl.settings.labelling import LabelSettings
 
 WHOLE_BATCH = 400  # images of an iteration that go through the encoder at once
+IMAGES_A_CLASS = 15  # of the pile, where encoders are adapted only to judge examples by them
 SURE_ELSEWHERE = 0.8  # confidence with which a left-out example is put into another class
 
 
@@ -92,7 +93,7 @@ def fit_model(
 
         crossed = cross_fitted(
             task,
-            settings.batch_images,
+            min(settings.batch_images, IMAGES_A_CLASS * task.n_way),
             frozen_kinds,
             adapt_again,
             partial(_describe, settings=chosen),
