@@ -4,6 +4,7 @@ from torch import nn
 from appl.core.draws import content_draws, generator_draws
 from appl.encoders import from_module
 from appl.method.views import (
+    CHANGED_AT_ONCE,
     DRAWS_A_VIEW,
     PROBES,
     ViewCache,
@@ -82,3 +83,13 @@ def test_one_view_uses_the_draws_that_are_set_aside_for_it():
         draws = content_draws(images, DRAWS_A_VIEW, seed=0)
         change_images(images, kinds, draws)
         assert next(draws, None) is None
+
+
+def test_views_made_in_parts_are_those_made_at_once():
+    images = torch.rand(CHANGED_AT_ONCE + 7, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+    kinds = list(PROBES)
+    draws = content_draws(images, 2 * DRAWS_A_VIEW, seed=0)
+    cache = ViewCache.fill(images, lambda view: view, n_views=3, kinds=kinds, draws=draws)
+    again = content_draws(images, 2 * DRAWS_A_VIEW, seed=0)
+    for found in cache.maps[1:]:
+        assert torch.equal(found, change_images(images, kinds, again))

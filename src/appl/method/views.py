@@ -29,7 +29,8 @@ PROBES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 BEARABLE_SHARE = 0.05  # of the lead: a smaller loss is borne even where it is significant
 TIGHT_CROP_AREA = 0.6  # share of the area that the closest crop keeps
-DRAWS_A_VIEW = 10
+DRAWS_A_VIEW = 10  # columns that `change_images` takes
+CHANGED_AT_ONCE = 64
 LOOSE_CROP_AREA = 0.85  # the same where objects fill the image, as letters do
 COLOUR_STRENGTH = 0.3
 
@@ -87,8 +88,17 @@ class ViewCache:
         draws: Draws,
     ) -> "ViewCache":
         """Make the views of float images in 0–1 and run `prefix` on each, once."""
-        changed = (change_images(images, kinds, draws) for _ in range(n_views - 1))
-        return cls([prefix(images), *(prefix(view) for view in changed)])
+        maps = [prefix(images)]
+        for _ in range(n_views - 1):
+            columns = [next(draws) for _ in range(DRAWS_A_VIEW)]
+            # In parts: a float copy of a thousand images, and what changing them takes beside it,
+            # would be most of the memory that a task needs.
+            parts = []
+            for rows in torch.arange(len(images), device=images.device).split(CHANGED_AT_ONCE):
+                part = iter([column[rows.to(column.device)] for column in columns])
+                parts.append(prefix(change_images(images[rows], kinds, part)))
+            maps.append(torch.cat(parts))
+        return cls(maps)
 
     @property
     def clean(self) -> Tensor:
