@@ -44,6 +44,19 @@ def test_sheets_show_the_surest_and_the_least_sure_once_each(run: FakeRun) -> No
     assert "93%" in page.parts["sheets"]
 
 
+@pytest.mark.parametrize("decision", ["accept", "review", "none-of-these"])
+def test_a_sheet_shows_the_copies_of_an_image_once(tmp_path: Path, decision: str) -> None:
+    run = FakeRun(tmp_path / "run")
+    for number in range(30):
+        # Three images, ten times each under names of their own, and judged alike.
+        path = picture(tmp_path / "pile" / f"copy{number}.png", number % 3)
+        run.add("rust", 0.6, decision, path=path)
+    part = "sheets" if decision == "accept" else "first"
+    keys = [v["data-p"] for tag, v in report(run).of_part[part] if tag == "img"]
+
+    assert keys == ["r0", "r1", "r2"]
+
+
 def test_both_maps_show_the_examples_and_the_pool(run: FakeRun) -> None:
     run.pool = [4, 10, 57]
     page = report(run)

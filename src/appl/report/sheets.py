@@ -4,8 +4,10 @@ The number of pictures has a bound, so that the page of a large pile is no large
 small one: the more classes, the fewer pictures each.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import filecmp
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from appl.labelling.rows import LabelRow
@@ -91,8 +93,11 @@ def choose_sheets(content: RunContent) -> Sheets:
     )
     return Sheets(
         _class_views(content),
-        tuple(_unsure_tile(rows, i, names_label=True) for i in unsure[:MOST_OF_PILE]),
-        tuple(_stranger_tile(rows, i) for i in novel[:MOST_OF_PILE]),
+        tuple(
+            _unsure_tile(rows, i, names_label=True)
+            for i in _Shown(rows).first(unsure, MOST_OF_PILE)
+        ),
+        tuple(_stranger_tile(rows, i) for i in _Shown(rows).first(novel, MOST_OF_PILE)),
     )
 
 
@@ -150,8 +155,38 @@ def _ends(rows: Sequence[LabelRow], members: list[int], n: int) -> tuple[list[in
     """Return the surest, surest first, and the least sure, least sure first; none twice."""
     ordered = sorted(members, key=lambda i: -(rows[i].confidence or 0))
     n_least = min((n + 1) // 3, len(ordered) // 2)
-    surest = ordered[: min(n, len(ordered)) - n_least]
-    return surest, ordered[::-1][:n_least]
+    shown = _Shown(rows)
+    surest = shown.first(ordered, min(n, len(ordered)) - n_least)
+    return surest, shown.first(ordered[::-1], n_least)
+
+
+class _Shown:
+    """The pictures of one sheet: a pile may hold an image many times, a sheet shows it once."""
+
+    def __init__(self, rows: Sequence[LabelRow]) -> None:
+        self._rows = rows
+        self._alike: defaultdict[LabelRow, list[str]] = defaultdict(list)
+
+    def first(self, ordered: Iterable[int], n: int) -> list[int]:
+        """Return the first n rows whose image is not on the sheet yet."""
+        found: list[int] = []
+        for i in ordered:
+            if len(found) == n:
+                break
+            row = self._rows[i]
+            # Copies are judged alike, so only images that were judged alike are compared.
+            alike = self._alike[replace(row, path="")]
+            if not any(_is_copy(row.path, path) for path in alike):
+                alike.append(row.path)
+                found.append(i)
+        return found
+
+
+def _is_copy(path: str, other: str) -> bool:
+    try:
+        return filecmp.cmp(path, other, shallow=False)
+    except OSError:  # moved away since: its tile says so
+        return path == other
 
 
 def _margin(row: LabelRow) -> float:
