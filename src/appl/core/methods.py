@@ -1,9 +1,10 @@
-"""What a row of the benchmark is: a method with a card, behind one of two verbs.
+"""What a row of the benchmark is: a method with a card, behind one of three verbs.
 
 A method is a frozen dataclass whose fields are its settings. One on frozen features answers
 `scores(support, class_ids, query)`, a pure function; one that works on the images, because it
-changes the encoder, answers `solve(encoder, pcn, task)`. It never sees a path, a device name, an
-answer or an accuracy: those belong to the runner.
+changes the encoder, answers `solve(encoder, pcn, task)`; one that is meta-trained with a head of
+its own answers `answer(encoder, head, task)`, in training as in a benchmark. It never sees a path,
+a device name or an accuracy: those belong to the runner and to the training loop.
 """
 
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ class MethodCard:
     # What enters a query's answer beside the query itself: nothing; the other queries through
     # batch statistics; all of them.
     takes: Literal["none", "batchnorm", "transductive"]
+    # What it needs of the encoder: pooled features, the map before pooling, its weights to change.
+    needs: Literal["vector", "map", "weights"] = "vector"
+    is_meta_trained: bool = False  # whether it needs a training of its own on the source
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,29 @@ class ImageMethod(Protocol):
         ...
 
 
-Method = FeatureMethod | ImageMethod
+@runtime_checkable
+class EpisodicMethod(Protocol):
+    """A method that learns on the source's episodes, with a head beside the encoder.
+
+    Whether batch norms follow the batch is the modules' own mode, which the caller sets: train
+    while it learns, eval in a benchmark.
+    """
+
+    card: ClassVar[MethodCard]
+
+    def build_head(self, width: int, n_way: int) -> nn.Module:
+        """Return the head for features of this width, untrained, by the global random state."""
+        ...
+
+    def answer(self, encoder: nn.Module, head: nn.Module, task: Task) -> Tensor:
+        """Return the scores of the queries (n_query, n_way), higher is better, with gradients."""
+        ...
+
+    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
+        """Return what the training lowers."""
+        ...
+
+
+Method = FeatureMethod | ImageMethod | EpisodicMethod
 
 METHODS: Registry[type[Any]] = Registry("method", "appl.rivals", "appl.method.row")
