@@ -30,8 +30,8 @@ from appl.labelling.rows import read_rows as read_labels
 KEYS = ("set", "encoder", "image_px", "seed", "adaptation")
 COLUMNS = (
     *KEYS, "n_classes", "n_pile", "largest_share", "accuracy", "macro_f1", "calibration_error",
-    "accepted", "wrong_accepted", "none_of_these", "is_adapted", "fell_back", "reading_s",
-    "adapting_s", "labelling_s",
+    "accepted", "wrong_accepted", "none_of_these", "is_adapted", "fell_back", "threads",
+    "reading_s", "adapting_s", "labelling_s",
 )  # fmt: skip
 ADAPTATIONS = {
     "none": ["--no-adapt"],
@@ -91,6 +91,7 @@ def measure(job: Row, folder: Path, out: Path) -> Row:
         "none_of_these": f"{100 * sum(strange) / len(rows):.2f}",
         "is_adapted": int(summary["is_adapted"]),
         "fell_back": "; ".join(summary["fell_back"]),
+        "threads": torch.get_num_threads(),  # the command's own, by OMP_NUM_THREADS
         **{f"{stage}_s": seconds for stage, seconds in summary["seconds"].items()},
     }
 
@@ -114,8 +115,8 @@ def table(arguments: argparse.Namespace) -> None:
     """Print the runs as a Markdown table."""
     shown = (
         "set", "encoder", "image_px", "n_classes", "n_pile", "adaptation", "accuracy", "macro_f1",
-        "calibration_error", "accepted", "wrong_accepted", "none_of_these", "adapting_s",
-        "labelling_s",
+        "calibration_error", "accepted", "wrong_accepted", "none_of_these", "threads",
+        "adapting_s", "labelling_s",
     )  # fmt: skip
     print("|", " | ".join(column.replace("_", " ") for column in shown), "|")
     print("|" + " --- |" * len(shown))

@@ -36,7 +36,15 @@ def fake_outline(
         },
     )
     made = tuple(
-        Row(METHODS.get(method)(**values), method, title, n_episodes)
+        Row(
+            METHODS.get(method)(**values),
+            method,
+            title,
+            n_episodes,
+            settings.weights,
+            weights_digest,
+            "resnet10",
+        )
         for title, method, values in rows
     )
     return Outline(settings, made, "resnet10", "miniImageNet", weights_digest)

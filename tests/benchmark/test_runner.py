@@ -29,7 +29,7 @@ def accuracies(plan: Plan, store: ResultStore) -> dict[tuple[str, str], list[flo
 
 
 def solve_here(plan: Plan, job: Job, tmp_path: Path) -> list[EpisodeResult]:
-    return solve(plan, job, lambda t: open_features(embed(plan, t, tmp_path / "cache")))
+    return solve(plan, job, lambda r, t: open_features(embed(plan, r, t, tmp_path / "cache")))
 
 
 def test_two_workers_give_what_this_process_gives(

@@ -27,7 +27,8 @@ def sweep(**changes: Any) -> BenchSettings:
 
 def outline(settings: BenchSettings) -> Outline:
     rows = [
-        Row(APPL(**row.settings), row.method, row.title, 12) for row in sensitivity_rows(settings)
+        Row(APPL(**row.settings), row.method, row.title, 12, settings.weights, "e" * 64, "resnet10")
+        for row in sensitivity_rows(settings)
     ]
     return Outline(settings, tuple(rows), "resnet10", "miniImageNet", "e" * 64)
 

@@ -11,7 +11,8 @@ from appl.settings import MetaTrainSettings
 from appl.settings.files import load_settings, with_changes
 from appl.training.checkpoint import read_checkpoint
 from appl.training.distributed import Processes
-from appl.training.meta import draw_task, train_meta
+from appl.training.episodes import draw_task
+from appl.training.meta import train_meta
 from appl.training.pretrain import pretrain
 from appl.training.start import Start
 from tests.conftest import WIDTH, make_small_encoder

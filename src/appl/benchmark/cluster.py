@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, Target
-from appl.benchmark.runner import Done, Job, be_a_worker, solve
-from appl.core.methods import FeatureMethod
+from appl.benchmark.runner import Done, Job, be_a_worker, embedding_rows, solve
 from appl.errors import ApplError
 from appl.store import EpisodeResult
 
@@ -28,7 +27,7 @@ class SharedPlan:
     key: str  # of this start: a worker of a long-lived cluster may have served another one
     plan: Any  # reference: the plan without pixels
     pixels: dict[str, Any]  # references by target
-    features: dict[str, Any]
+    features: dict[tuple[str, str], Any]  # by digest of the weights and target
 
 
 class RayWorkers:
@@ -93,16 +92,20 @@ def _share(ray: Any, plan: Plan, cache: Path) -> SharedPlan:
         name: replace(target, data=replace(target.data, pixels=empty))
         for name, target in plan.targets.items()
     }
-    features = {}
-    if any(isinstance(row.method, FeatureMethod) for row in plan.rows):
-        for name, target in plan.targets.items():
-            features[name] = ray.put(np.asarray(open_features(embed(plan, target, cache))))
+    features = {
+        (row.weights_digest, name): ray.put(
+            np.asarray(open_features(embed(plan, row, target, cache)))
+        )
+        for row in embedding_rows(plan)
+        for name, target in plan.targets.items()
+    }
     reference = ray.put(replace(plan, targets=bare))
     pixels = {n: ray.put(np.asarray(t.data.pixels)) for n, t in plan.targets.items()}
     return SharedPlan(reference.hex(), reference, pixels, features)
 
 
-_opened: dict[str, tuple[Plan, dict[str, NDArray[np.float32]]]] = {}
+Arrays = dict[tuple[str, str], NDArray[np.float32]]
+_opened: dict[str, tuple[Plan, Arrays]] = {}
 
 
 def _solve(shared: SharedPlan, job: Job) -> list[EpisodeResult]:
@@ -111,10 +114,10 @@ def _solve(shared: SharedPlan, job: Job) -> list[EpisodeResult]:
         _opened.clear()
         _opened[shared.key] = _open(shared)
     plan, features = _opened[shared.key]
-    return solve(plan, job, lambda target: features[target.name])
+    return solve(plan, job, lambda row, target: features[row.weights_digest, target.name])
 
 
-def _open(shared: SharedPlan) -> tuple[Plan, dict[str, NDArray[np.float32]]]:
+def _open(shared: SharedPlan) -> tuple[Plan, Arrays]:
     """Take a plan out of the object store; its arrays stay there, shared by a node's workers."""
     import ray
 
@@ -124,5 +127,5 @@ def _open(shared: SharedPlan) -> tuple[Plan, dict[str, NDArray[np.float32]]]:
         name: replace(target, data=replace(target.data, pixels=ray.get(shared.pixels[name])))
         for name, target in plan.targets.items()
     }
-    features = {name: ray.get(reference) for name, reference in shared.features.items()}
+    features = {key: ray.get(reference) for key, reference in shared.features.items()}
     return replace(plan, targets=targets), features

@@ -4,19 +4,20 @@ An `Outline` is all of it that has a name and a digest, enough to find results; 
 images, to make them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from appl.benchmark.replay import check_settings, draw, replay_digest
+from appl.benchmark.replay import check_settings, draw, draw_many, replay_digest
 from appl.benchmark.sensitivity import sensitivity_rows
 from appl.core.methods import METHODS, Method
 from appl.datasets.episodes import EpisodeDraw
 from appl.datasets.listed_files import refuse_other_files
 from appl.datasets.locate import open_target
 from appl.datasets.manifest import Manifest
+from appl.datasets.many_episodes import stacked
 from appl.datasets.packed import PackedImages, pack, without_pixels
 from appl.datasets.standing import UNCHECKED, Standing
 from appl.errors import SettingsError
@@ -35,6 +36,9 @@ class Row:
     name: str
     title: str
     n_episodes: int
+    weights: str  # their name or file
+    weights_digest: str
+    encoder: str
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -57,7 +61,7 @@ class Outline:
     rows: tuple[Row, ...]
     encoder: str
     source: str  # what the weights were trained on
-    weights_digest: str
+    weights_digest: str  # of the benchmark's weights; a row may have its own
 
     def run(self, row: Row, target: str, data_digest: str) -> Run:
         """Return the identity under which results of a row on a target are stored."""
@@ -67,9 +71,9 @@ class Outline:
             target=target,
             data_digest=data_digest,
             protocol=self.settings.protocol.identity() | {"margin": self.settings.margin},
-            weights=self.settings.weights,
-            weights_digest=self.weights_digest,
-            encoder=self.encoder,
+            weights=Path(row.weights).name,  # where a file lies says nothing about its results
+            weights_digest=row.weights_digest,
+            encoder=row.encoder,
             image_px=self.settings.image_px,
         )
 
@@ -90,6 +94,12 @@ class Target:
             return plan.manifest.targets[self.name].episodes[episode].draw(self.data)
         return draw(self.data, plan.settings.protocol, episode)
 
+    def draw_many(self, plan: "Plan", episodes: Sequence[int]) -> EpisodeDraw:
+        """Take or draw several episodes, one row each."""
+        if plan.manifest is not None:
+            return stacked([self.draw(plan, episode) for episode in episodes])
+        return draw_many(self.data, plan.settings.protocol, episodes)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -97,7 +107,7 @@ class Plan:
 
     outline: Outline
     targets: dict[str, Target]
-    pretrained: Pretrained
+    weights: dict[str, Pretrained]  # of every row, by their name or file
     manifest: Manifest | None = None  # of episodes to replay; without it they are drawn
 
     @property
@@ -110,10 +120,9 @@ class Plan:
         """The rows, in the order of the tables."""
         return self.outline.rows
 
-    @property
-    def weights_digest(self) -> str:
-        """The digest of encoder and PCN."""
-        return self.outline.weights_digest
+    def pretrained(self, row: Row) -> Pretrained:
+        """Return the weights that a row starts from."""
+        return self.weights[row.weights]
 
     def run(self, row: Row, target: Target) -> Run:
         """Return the identity under which results of a row on a target are stored."""
@@ -122,7 +131,7 @@ class Plan:
 
 def make_outline(settings: BenchSettings) -> Outline:
     """Load the weights, for their digest, and make the rows ready."""
-    return _outline(settings, load_pretrained(settings.weights))
+    return _outline(settings, _load_weights(settings, may_be_away=True))
 
 
 def make_plan(
@@ -138,8 +147,8 @@ def make_plan(
     """
     if manifest is not None:
         check_settings(manifest, settings)
-    pretrained = load_pretrained(settings.weights)
-    outline = _outline(settings, pretrained)
+    weights = _load_weights(settings)
+    outline = _outline(settings, weights)
     targets = {}
     for name, title in settings.targets.items():
         listing = open_target(name, data_root)
@@ -158,7 +167,7 @@ def make_plan(
         else:
             digest = data.identity(with_groups=settings.protocol.groups_apart)
         targets[name] = Target(name, title, data, digest, listing.standing)
-    return Plan(outline, targets, pretrained, manifest)
+    return Plan(outline, targets, weights, manifest)
 
 
 def data_digests(settings: BenchSettings, data_root: Path) -> dict[str, str]:
@@ -170,19 +179,68 @@ def data_digests(settings: BenchSettings, data_root: Path) -> dict[str, str]:
     }
 
 
-def _outline(settings: BenchSettings, pretrained: Pretrained) -> Outline:
-    rows = tuple(_row(row, settings) for row in (*settings.rows, *sensitivity_rows(settings)))
+def _load_weights(settings: BenchSettings, may_be_away: bool = False) -> dict[str, Pretrained]:
+    """Load the weights of all rows; with `may_be_away`, of those whose file is there."""
+    own = [
+        row.weights
+        for row in settings.rows
+        if row.weights
+        and not (may_be_away and row.weights_digest and not Path(row.weights).exists())
+    ]
+    return {name: load_pretrained(name) for name in dict.fromkeys([settings.weights, *own])}
+
+
+def _outline(settings: BenchSettings, weights: dict[str, Pretrained]) -> Outline:
+    digests = {name: weights_digest(pretrained) for name, pretrained in weights.items()}
+    for row in settings.rows:
+        if row.weights and row.weights_digest:
+            found = digests.setdefault(row.weights, row.weights_digest)
+            if found != row.weights_digest:
+                raise SettingsError(
+                    f"row {row.method!r}: {row.weights} has other weights (digest {found[:12]}) "
+                    f"than weights_digest says ({row.weights_digest[:12]}); correct one of them"
+                )
+    rows = tuple(
+        _row(row, settings, weights, digests)
+        for row in (*settings.rows, *sensitivity_rows(settings))
+    )
     titles = [row.title for row in rows]
     for title in titles:
         if titles.count(title) > 1:
             raise SettingsError(f"two rows are called {title!r}; give one of them another title")
-    meta = pretrained.encoder.meta
-    return Outline(settings, rows, meta.name, meta.source, weights_digest(pretrained))
+    meta = weights[settings.weights].encoder.meta
+    return Outline(settings, rows, meta.name, meta.source, digests[settings.weights])
 
 
-def _row(row: RowSettings, settings: BenchSettings) -> Row:
+def _row(
+    row: RowSettings,
+    settings: BenchSettings,
+    weights: dict[str, Pretrained],
+    digests: dict[str, str],
+) -> Row:
     kind = METHODS.get(row.method)
     method = structure_settings(kind, row.settings, f"row {row.method!r}")
+    name = row.weights or settings.weights
+    if kind.card.is_meta_trained and name in weights:
+        _check_head(row, weights[name], settings)
     return Row(
-        method, row.method, row.title or kind.card.title, row.n_episodes or settings.n_episodes
+        method,
+        row.method,
+        row.title or kind.card.title,
+        row.n_episodes or settings.n_episodes,
+        name,
+        digests[name],
+        weights.get(name, weights[settings.weights]).encoder.meta.name,
     )
+
+
+def _check_head(row: RowSettings, pretrained: Pretrained, settings: BenchSettings) -> None:
+    """Refuse a meta-trained row without the weights of its own training."""
+    train = f"`appl train meta --method {row.method}` makes them"
+    head = pretrained.head
+    if head is None or head.name != row.method:
+        found = "a head of " + head.name if head else "no head"
+        raise SettingsError(
+            f"row {row.method!r}: {row.weights or settings.weights} holds {found}; give the row "
+            f"weights of its own (weights = FILE), {train}"
+        )

@@ -61,4 +61,4 @@ def _start(
 def _work(job: Job) -> list[EpisodeResult]:
     assert _plan is not None
     plan = _plan
-    return solve(plan, job, lambda target: open_features(embed(plan, target, _cache)))
+    return solve(plan, job, lambda row, target: open_features(embed(plan, row, target, _cache)))

@@ -5,7 +5,7 @@ would be drawn, results are shared with runs that draw them; else they have a ke
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 from appl.datasets.episodes import EpisodeDraw, draw_episode
 from appl.datasets.listed_files import describe_files, refuse_other_files
 from appl.datasets.locate import open_target
+from appl.datasets.many_episodes import draw_episodes
 from appl.datasets.manifest import ListedEpisode, ListedTarget, Manifest
 from appl.datasets.packed import PackedImages, without_pixels
 from appl.errors import DataError, SettingsError, TaskError
@@ -24,6 +25,13 @@ OnProgress = Callable[[str, int, int], None]
 def draw(data: PackedImages, protocol: ProtocolSettings, episode: int) -> EpisodeDraw:
     """Draw an episode of all classes of a target."""
     return draw_episode(data, data.class_names, index=episode, **asdict(protocol))
+
+
+def draw_many(
+    data: PackedImages, protocol: ProtocolSettings, episodes: Sequence[int]
+) -> EpisodeDraw:
+    """Draw several of these episodes together."""
+    return draw_episodes(data, data.class_names, episodes, **asdict(protocol))
 
 
 def make_manifest(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,12 +21,14 @@ from appl._version import __version__
 from appl.benchmark.features import embed
 from appl.benchmark.plan import Plan, Row, Target
 from appl.core.compute import resolve_compute
-from appl.core.episode import right_answers
-from appl.core.methods import FeatureMethod
+from appl.core.episode import STRANGER, right_answers
+from appl.core.methods import EpisodicMethod, FeatureMethod
 from appl.settings.compute import ComputeSettings
 from appl.store import EpisodeResult, ResultStore
 
 EPISODES_A_JOB = 25  # of rows on frozen features, which take milliseconds
+EPISODES_TOGETHER = 200  # of rows that solve a whole job in one go …
+EPISODES_IN_CACHE = 8  # … and so many at a time, whose features fit into a processor's cache
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Job:
 
 
 Done = tuple[Job, list[EpisodeResult]]
-Features = Callable[[Target], NDArray[np.float32]]
+Features = Callable[[Row, Target], NDArray[np.float32]]
 OnResult = Callable[[Row, Target, list[EpisodeResult]], None]
 
 
@@ -70,9 +72,9 @@ def run_plan(
     on_embed: Callable[[str, int, int], None] = lambda _target, _done, _total: None,
 ) -> None:
     """Solve every episode of the plan that is not in the store yet."""
-    if any(isinstance(row.method, FeatureMethod) for row in plan.rows):
+    for row in embedding_rows(plan):
         for target in plan.targets.values():
-            embed(plan, target, cache, partial(on_embed, target.name))
+            embed(plan, row, target, cache, partial(on_embed, target.name))
     for target in plan.targets.values():
         if target.standing.remark:
             store.note_data(target.digest, str(target.standing))
@@ -96,11 +98,19 @@ def run_plan(
         workers.close()
 
 
+def embedding_rows(plan: Plan) -> list[Row]:
+    """Return a row on frozen features for each of the weights that have one."""
+    rows = [row for row in plan.rows if isinstance(row.method, FeatureMethod)]
+    return list({row.weights_digest: row for row in rows}.values())
+
+
 def open_jobs(plan: Plan, store: ResultStore) -> Iterator[Job]:
     """List what is left to do: the first episodes of every row and target before later ones."""
     jobs = []
     for number, row in enumerate(plan.rows):
-        size = EPISODES_A_JOB if isinstance(row.method, FeatureMethod) else 1
+        size = 1
+        if isinstance(row.method, FeatureMethod):
+            size = EPISODES_TOGETHER if row.method.card.takes_many else EPISODES_A_JOB
         for target in plan.targets.values():
             done = store.done(plan.run(row, target))
             left = [episode for episode in range(row.n_episodes) if episode not in done]
@@ -112,13 +122,16 @@ def open_jobs(plan: Plan, store: ResultStore) -> Iterator[Job]:
 def solve(plan: Plan, job: Job, features_of: Features) -> list[EpisodeResult]:
     """Solve the episodes of a job in this process."""
     row, target = plan.rows[job.row], plan.targets[job.target]
-    encoder, pcn = plan.pretrained.encoder, plan.pretrained.pcn
+    pretrained = plan.pretrained(row)
     method = row.method
+    if isinstance(method, FeatureMethod) and method.card.takes_many:
+        return _solve_together(plan, job, method, features_of(row, target))
     results = []
+    record: dict[str, Any]
     for episode in job.episodes:
         draw = target.draw(plan, episode)
         if isinstance(method, FeatureMethod):
-            features = features_of(target)
+            features = features_of(row, target)
             support, query = (
                 torch.from_numpy(features[rows.numpy()]) for rows in (draw.support, draw.query)
             )
@@ -127,12 +140,40 @@ def solve(plan: Plan, job: Job, features_of: Features) -> list[EpisodeResult]:
         else:
             task = draw.load(target.data).task
             started = time.perf_counter()
-            solution = method.solve(encoder, pcn, task)
-            scores, record = solution.scores, solution.record
+            if isinstance(method, EpisodicMethod):
+                assert pretrained.head is not None  # the plan refuses a row without
+                with torch.no_grad():
+                    scores = method.answer(pretrained.encoder, pretrained.head.module, task)
+                record = {}
+            else:
+                solution = method.solve(pretrained.encoder, pretrained.pcn, task)
+                scores, record = solution.scores, solution.record
         seconds = time.perf_counter() - started
         right = right_answers(scores, draw.query_class_ids).double().mean().item()
         results.append(EpisodeResult(episode, 100 * right, seconds, record, __version__))
     return results
+
+
+def _solve_together(
+    plan: Plan, job: Job, method: FeatureMethod, features: NDArray[np.float32]
+) -> list[EpisodeResult]:
+    """Solve all episodes of a job in one go: each alone takes longer to set up than to answer."""
+    started = time.perf_counter()
+    draw = plan.targets[job.target].draw_many(plan, job.episodes)
+    answers = []
+    for part in torch.arange(len(job.episodes)).split(EPISODES_IN_CACHE):
+        support, query = (
+            torch.from_numpy(features[rows[part].numpy()]) for rows in (draw.support, draw.query)
+        )
+        answers.append(method.scores(support, draw.class_ids[part], query).argmax(2))
+    right = torch.cat(answers) == draw.query_class_ids
+    known = draw.query_class_ids != STRANGER
+    shares = ((right & known).sum(1) / known.sum(1)).tolist()
+    seconds = (time.perf_counter() - started) / len(shares)
+    return [
+        EpisodeResult(episode, 100 * share, seconds, {}, __version__)
+        for episode, share in zip(job.episodes, shares, strict=True)
+    ]
 
 
 def be_a_worker() -> None:

@@ -1,10 +1,10 @@
-"""What the commands of `appl train` share: the source, the processes and the progress bar."""
+"""What the commands of `appl train` share: source, processes, progress bar; their settings."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from appl.core.compute import Compute
     from appl.datasets.listing import Listing
     from appl.datasets.packed import PackedImages
+    from appl.settings import MetaTrainSettings
+    from appl.settings.rival_training import RivalTrainSettings
     from appl.training.distributed import Processes
 
 
@@ -82,3 +84,46 @@ def list_source(source: Path, split: Path | None) -> "Listing":
         if part not in listing.splits:
             raise DataError(f"{source} has no {part} classes; training needs train and validation")
     return listing
+
+
+def meta_settings(
+    preset: str | None, settings_file: Path | None, n_epochs: int | None
+) -> "MetaTrainSettings":
+    """Take the preset, then the file's changes, then the command line's."""
+    import tomllib
+
+    from appl.settings import MetaTrainSettings, load_settings
+    from appl.settings.files import structure_settings, with_changes
+
+    values = {"preset": preset or "robust"}
+    if settings_file:
+        load_settings(MetaTrainSettings, settings_file)  # says what is wrong with the file
+        values |= tomllib.loads(settings_file.read_text(encoding="utf-8"))
+        if preset:
+            values["preset"] = preset
+    settings = structure_settings(MetaTrainSettings, values, str(settings_file or "settings"))
+    return settings if n_epochs is None else with_changes(settings, n_epochs=n_epochs)
+
+
+def rival_settings(
+    method: str, preset: str | None, settings_file: Path | None, n_epochs: int | None
+) -> "RivalTrainSettings":
+    """Take the file's settings, then the command line's."""
+    import tomllib
+
+    from appl.errors import SettingsError
+    from appl.settings import load_settings
+    from appl.settings.files import structure_settings
+    from appl.settings.rival_training import RivalTrainSettings
+
+    if preset:
+        raise SettingsError(f"--preset is for appl; {method} takes --settings")
+    values: dict[str, Any] = {}
+    if settings_file:
+        load_settings(RivalTrainSettings, settings_file)  # says what is wrong with the file
+        values = tomllib.loads(settings_file.read_text(encoding="utf-8"))
+    if values.setdefault("method", method) != method:
+        raise SettingsError(f"{settings_file} is for {values['method']}, not for {method}")
+    if n_epochs is not None:
+        values["n_epochs"] = n_epochs
+    return structure_settings(RivalTrainSettings, values, str(settings_file or "settings"))

@@ -5,7 +5,7 @@ torchrun; only the first of them is heard.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,14 +14,16 @@ from appl.cli._training import (
     console_of_process,
     joined,
     list_source,
+    meta_settings,
     packed_source,
     progress_bar,
+    rival_settings,
 )
 
 if TYPE_CHECKING:
-    from appl.method.meta_training import TaskRecord
     from appl.settings import MetaTrainSettings
-    from appl.training.meta import MetaEpoch
+    from appl.settings.rival_training import RivalTrainSettings
+    from appl.training.episodes import Record, TrainedEpoch
     from appl.training.pretrain import Epoch
 
 train = typer.Typer(help="Train on the source.", no_args_is_help=True)
@@ -121,11 +123,16 @@ def meta(
     start_file: Annotated[
         Path, typer.Option("--from", help="Weights or checkpoint of `appl train pretrain`.")
     ],
+    method: Annotated[
+        str, typer.Option(help="What learns: appl, or a rival by its name in `appl methods`.")
+    ] = "appl",
     preset: Annotated[
-        str | None, typer.Option(help="robust, paper or released; default: the file's, or robust.")
+        str | None,
+        typer.Option(help="Of appl: robust, paper or released; default: the file's, or robust."),
     ] = None,
     settings_file: Annotated[
-        Path | None, typer.Option("--settings", help="TOML with changes to the preset.")
+        Path | None,
+        typer.Option("--settings", help="TOML with changes to the preset, or a rival's settings."),
     ] = None,
     n_epochs: Annotated[
         int | None, typer.Option(min=0, help="Epochs; default: by the settings.")
@@ -134,13 +141,19 @@ def meta(
     cache: Cache = None,
     device: Device = "auto",
 ) -> None:
-    """Meta-train on tasks of the source's training classes (Algorithm 1)."""
+    """Meta-train on tasks of the source's training classes: Algorithm 1, or a rival's way."""
     console = console_of_process()
     with console.status("Loading PyTorch and the list of images …"):
         from appl.training.meta import train_meta
+        from appl.training.rival import train_rival
         from appl.training.start import export_weights, load_start, trained_on
 
-        settings = _meta_settings(preset, settings_file, n_epochs)
+        settings: MetaTrainSettings | RivalTrainSettings
+        if method == "appl":
+            settings = meta_settings(preset, settings_file, n_epochs)
+        else:
+            settings = rival_settings(method, preset, settings_file, n_epochs)
+        run_training: Any = train_meta if method == "appl" else train_rival
         listing = list_source(source, split)
         start = load_start(start_file)
         trained_on(start.encoder, listing.name, settings.image_px)
@@ -150,11 +163,11 @@ def meta(
         )
         bar = progress.add_task("Meta-training", total=None)
 
-        def on_task(done: int, total: int, record: "TaskRecord") -> None:
+        def on_task(done: int, total: int, record: "Record") -> None:
             text = f"Meta-training, loss {record.loss:.2f}"
             progress.update(bar, completed=done, total=total, description=text)
 
-        def on_epoch(epoch: "MetaEpoch") -> None:
+        def on_epoch(epoch: "TrainedEpoch") -> None:
             if epoch.tasks is None:
                 text = f"before the first task: {_validation(epoch)}"
             else:
@@ -166,7 +179,7 @@ def meta(
             progress.console.print(text)
 
         start.encoder.place(compute)
-        train_meta(
+        run_training(
             start,
             images,
             list(listing.splits["train"]),
@@ -182,26 +195,7 @@ def meta(
     _say_done(console, out, settings.model_selection)
 
 
-def _meta_settings(
-    preset: str | None, settings_file: Path | None, n_epochs: int | None
-) -> "MetaTrainSettings":
-    """Take the preset, then the file's changes, then the command line's."""
-    import tomllib
-
-    from appl.settings import MetaTrainSettings, load_settings
-    from appl.settings.files import structure_settings, with_changes
-
-    values = {"preset": preset or "robust"}
-    if settings_file:
-        load_settings(MetaTrainSettings, settings_file)  # says what is wrong with the file
-        values |= tomllib.loads(settings_file.read_text(encoding="utf-8"))
-        if preset:
-            values["preset"] = preset
-    settings = structure_settings(MetaTrainSettings, values, str(settings_file or "settings"))
-    return settings if n_epochs is None else with_changes(settings, n_epochs=n_epochs)
-
-
-def _validation(epoch: "Epoch | MetaEpoch") -> str:
+def _validation(epoch: "Epoch | TrainedEpoch") -> str:
     return (
         f"validation {epoch.validation_accuracy:.2f} ± {epoch.validation_interval:.2f} "
         "(5-way 5-shot)"

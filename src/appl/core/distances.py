@@ -20,9 +20,12 @@ def class_probs(distances: Tensor) -> Tensor:
 
 
 def class_means(features: Tensor, class_ids: Tensor, n_way: int) -> Tensor:
-    """Return the mean feature of each class (n_way, width): ProtoNet's prototypes."""
+    """Return the mean feature of each class (n_way, width): ProtoNet's prototypes.
+
+    Features (…, n, width) and class ids (…, n) of several tasks give (…, n_way, width).
+    """
     weights = torch.nn.functional.one_hot(class_ids, n_way).to(features).mT
-    return (weights / weights.sum(1, keepdim=True)) @ features
+    return (weights / weights.sum(-1, keepdim=True)) @ features
 
 
 def left_out_means(features: Tensor, class_ids: Tensor) -> Tensor:

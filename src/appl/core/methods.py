@@ -29,6 +29,7 @@ class MethodCard:
     # What it needs of the encoder: pooled features, the map before pooling, its weights to change.
     needs: Literal["vector", "map", "weights"] = "vector"
     is_meta_trained: bool = False  # whether it needs a training of its own on the source
+    takes_many: bool = False  # whether `scores` takes several tasks at once, (task, n, width)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ class Prototypical:
         paper="Snell et al., 2017",
         summary="nearest class mean",
         takes="none",
+        takes_many=True,
     )
 
     def scores(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:

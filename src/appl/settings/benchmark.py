@@ -42,6 +42,8 @@ class RowSettings:
 
     method: str
     title: str = ""  # in tables; default: the method's own
+    weights: str = ""  # of its own, a .safetensors file; default: the benchmark's
+    weights_digest: str = ""  # what they must be; enough for tables where the file is not at hand
     n_episodes: int = setting(0, "0: as many as the benchmark says", 0)
     settings: dict[str, Any] = field(default_factory=dict)
 

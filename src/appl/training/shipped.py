@@ -30,9 +30,9 @@ def load_pretrained(name: str = "resnet10") -> Pretrained:
 
 
 def weights_digest(pretrained: Pretrained) -> str:
-    """Identify encoder and PCN by their values."""
+    """Identify encoder, PCN and head by their values."""
     digest = hashlib.sha256()
-    for module in (pretrained.encoder, pretrained.pcn):
+    for module in pretrained.modules:
         for name, value in sorted(module.state_dict().items()):
             digest.update(name.encode())
             digest.update(value.detach().cpu().contiguous().numpy().tobytes())

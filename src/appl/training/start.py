@@ -12,6 +12,7 @@ from appl.encoders import ENCODERS, Encoder, WeightsSource
 from appl.errors import WeightsError
 from appl.method.pcn import PCN
 from appl.training.checkpoint import PROVENANCE, read_checkpoint
+from appl.training.heads import Head, build_head
 from appl.training.weights import load_weights, save_weights
 
 UNRECORDED = WeightsSource("appl", "unknown", "as the source's images", "not recorded")
@@ -25,6 +26,7 @@ class Start:
     pcn: PCN | None
     provenance: dict[str, Any]
     sha256: str
+    head: Head | None = None  # of a meta-trained rival
 
     @property
     def record(self) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def load_start(path: Path) -> Start:
         is_checkpoint = file.read(2) == b"PK"  # torch's files are zip archives
     if not is_checkpoint:
         found = load_weights(path)
-        return Start(found.encoder, found.pcn, found.provenance, sha256)
+        return Start(found.encoder, found.pcn, found.provenance, sha256, found.head)
     saved = read_checkpoint(path)
     # The first version trained ResNet10 only, and wrote down neither name nor size nor source.
     encoder = ENCODERS.get(saved.get("encoder_name", "resnet10"))()
@@ -58,12 +60,20 @@ def load_start(path: Path) -> Start:
         pcn = PCN(encoder.meta.width, saved["settings"]["prototypes"]["n_slots"])
         _load(path, pcn, saved["pcn"])
         pcn.eval()
+    head = None
+    if "head" in saved:
+        chosen = saved["settings"]
+        head = build_head(
+            chosen["method"], chosen["method_settings"], chosen["n_way"], encoder.meta.width
+        )
+        _load(path, head.module, saved["head"])
+        head.module.eval()
     provenance = {key: saved[key] for key in PROVENANCE if key in saved}
-    return Start(encoder.eval(), pcn, provenance, sha256)
+    return Start(encoder.eval(), pcn, provenance, sha256, head)
 
 
 def export_weights(checkpoint: Path, path: Path, source: WeightsSource | None = None) -> None:
-    """Write a checkpoint's encoder and PCN as a weights file; without one, as the class mean.
+    """Write a checkpoint's encoder, PCN and head as a weights file; no PCN: the class mean.
 
     `source` is for a checkpoint that does not say itself what it was trained on.
     """
@@ -73,7 +83,7 @@ def export_weights(checkpoint: Path, path: Path, source: WeightsSource | None = 
     recorded = found.encoder.meta.weights or UNRECORDED
     if recorded is UNRECORDED and source is not None:
         recorded = source
-    save_weights(path, found.encoder, pcn, recorded, provenance)
+    save_weights(path, found.encoder, pcn, recorded, provenance, found.head)
 
 
 def trained_on(encoder: Encoder, source_name: str, image_px: int) -> None:

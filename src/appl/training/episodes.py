@@ -1,0 +1,198 @@
+"""Training on episodes of the source: one loop for APPL and for every meta-trained rival.
+
+A trainer contributes what is learnt from a task and how it is validated; tasks, checkpoints and
+resuming are here. A task and its augmentation are functions of (seed, epoch, index), and a
+checkpoint is written after each epoch, so a run that was killed goes on to the same weights as one
+that was not.
+
+Several processes (`training.distributed`) take different tasks of the same step, so an epoch of
+n_tasks has n_tasks / n_processes of them. The tasks are those of one process; the number of steps,
+and with it the result, is not.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import torch
+from torch import nn
+
+from appl.core.draws import generator_draws
+from appl.core.episode import Episode, Task
+from appl.core.files import write_atomically
+from appl.core.images import colour_jitter, random_resized_crop
+from appl.core.seeds import generator_for
+from appl.datasets.episodes import draw_episode
+from appl.datasets.packed import PackedImages
+from appl.encoders import Encoder
+from appl.settings.files import to_toml
+from appl.training.checkpoint import check_origin, read_checkpoint, write_checkpoint
+from appl.training.distributed import Processes
+
+# A17: the benchmark's strength of colours. Its crops go down to 8 % of the area; pretraining's
+# 20 % keep the object of a small image in view.
+JITTER, CROP_SCALE = 0.4, (0.2, 1.0)
+
+
+class Record(Protocol):
+    """What happened in one task: a dataclass of numbers."""
+
+    loss: float
+    query_accuracy: float
+
+
+class Trainer(Protocol):
+    """What learns, task by task."""
+
+    record_type: ClassVar[type[Any]]
+    encoder: Encoder
+
+    @property
+    def modules(self) -> tuple[nn.Module, ...]:
+        """All that is trained, or stands beside it."""
+
+    def start_epoch(self) -> None:
+        """Prepare for the tasks of an epoch."""
+
+    def learn(self, episode: Episode) -> Any:
+        """Take a step on one task; return its record."""
+
+    def validate(self) -> tuple[float, float]:
+        """Return mean and 95 % half-width of the accuracy in % on the validation classes."""
+
+    def state(self) -> dict[str, Any]:
+        """Return all that a later trainer needs to go on as this one would, not copied."""
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take over what `state` returned."""
+
+
+class EpisodeSettings(Protocol):
+    """What the loop must know of a training's settings."""
+
+    n_way: int
+    n_shot: int
+    n_query: int
+    n_epochs: int
+    n_tasks: int
+    augment: bool
+    seed: int
+
+
+T = TypeVar("T", bound=Trainer)
+
+
+@dataclass
+class TrainedEpoch:
+    """What is known after an epoch; epoch 0 is the validation before the first task."""
+
+    epoch: int
+    validation_accuracy: float
+    validation_interval: float
+    tasks: Any = None  # means over the epoch's tasks, a trainer's record
+    loading_share: float = field(default=0.0, compare=False)
+
+
+@dataclass
+class EpisodicTraining(Generic[T]):
+    """The state of a run: modules and optimiser inside the trainer, and the history."""
+
+    trainer: T
+    history: list[TrainedEpoch] = field(default_factory=list)
+
+
+OnTask = Callable[[int, int, Any], None]
+OnEpoch = Callable[[TrainedEpoch], None]
+
+
+def train_on_episodes(
+    trainer: T,
+    source: PackedImages,
+    class_names: list[str],
+    settings: Any,
+    folder: Path,
+    origin: dict[str, Any],
+    processes: Processes,
+    on_task: OnTask,
+    on_epoch: OnEpoch,
+) -> EpisodicTraining[T]:
+    """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there."""
+    processes.check_divides("n_tasks", settings.n_tasks)
+    run = EpisodicTraining(trainer)
+    if (folder / "last.pt").exists():
+        _restore(run, folder / "last.pt", origin, settings)
+    processes.wait()  # no process may write before all have looked
+    if processes.is_first:
+        write_atomically(folder / "settings.toml", to_toml(settings).encode())
+    for epoch in range(len(run.history), settings.n_epochs + 1):
+        records: list[Any] = []
+        loading_s, began = 0.0, perf_counter()
+        if epoch > 0:
+            trainer.start_epoch()
+            for index in range(processes.rank, settings.n_tasks, processes.n_processes):
+                asked = perf_counter()
+                episode = draw_task(source, class_names, settings, epoch, index)
+                loading_s += perf_counter() - asked
+                records.append(trainer.learn(episode))
+                done = (epoch - 1) * settings.n_tasks + index - processes.rank
+                total = settings.n_epochs * settings.n_tasks
+                on_task(done + processes.n_processes, total, records[-1])
+        loading_share = loading_s / max(perf_counter() - began, 1e-9)
+        accuracy, interval = trainer.validate()
+        tasks = _mean_record(records, trainer, processes) if records else None
+        run.history.append(TrainedEpoch(epoch, accuracy, interval, tasks, loading_share))
+        if processes.is_first:
+            is_best = accuracy >= max(e.validation_accuracy for e in run.history)
+            for name in ["best.pt"] * is_best + ["last.pt"]:
+                history = {"history": [asdict(e) for e in run.history]}
+                write_checkpoint(folder / name, origin | trainer.state() | history)
+        on_epoch(run.history[-1])
+    processes.check_equal(*trainer.modules)
+    return run
+
+
+def draw_task(
+    source: PackedImages,
+    class_names: list[str],
+    settings: EpisodeSettings,
+    epoch: int,
+    index: int,
+) -> Episode:
+    """Return task number `index` of an epoch (from 1), augmented if the settings say so (A17)."""
+    episode = draw_episode(
+        source,
+        class_names,
+        n_way=settings.n_way,
+        n_shot=settings.n_shot,
+        n_query=settings.n_query,
+        seed=settings.seed,
+        index=(epoch - 1) * settings.n_tasks + index,
+    ).load(source)
+    if not settings.augment:
+        return episode
+    task = episode.task
+    images = task.images()
+    draws = generator_draws(len(images), generator_for(settings.seed, "augment", epoch, index))
+    views = random_resized_crop(images, images.shape[-1], draws, scale=CROP_SCALE)
+    views = colour_jitter(views, JITTER, draws)
+    support, query = views.split([task.n_support, task.n_query])
+    return Episode(Task(support, task.class_ids, query), episode.query_class_ids)
+
+
+def _mean_record(records: list[Any], trainer: Trainer, processes: Processes) -> Any:
+    names = [item.name for item in fields(trainer.record_type)]
+    rows = [[getattr(record, name) for name in names] for record in records]
+    means = torch.tensor(rows, dtype=torch.float64).mean(0).to(trainer.encoder.pixel_mean.device)
+    processes.average([means])
+    return trainer.record_type(**dict(zip(names, means.tolist(), strict=True)))
+
+
+def _restore(run: EpisodicTraining[T], path: Path, origin: dict[str, Any], settings: Any) -> None:
+    saved = read_checkpoint(path)
+    check_origin(path, saved, origin, settings)
+    run.trainer.load_state(saved)
+    for epoch in saved["history"]:
+        tasks = run.trainer.record_type(**epoch["tasks"]) if epoch["tasks"] else None
+        run.history.append(TrainedEpoch(**(epoch | {"tasks": tasks})))

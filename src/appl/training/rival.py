@@ -1,0 +1,197 @@
+"""The meta-training of a rival: its method gives scores and a loss, Adam lowers it task by task."""
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from appl.core.episode import Episode, Task
+from appl.core.methods import EpisodicMethod, FeatureMethod
+from appl.core.seeds import generator_for
+from appl.datasets.episodes import draw_episode
+from appl.datasets.packed import PackedImages
+from appl.encoders import Encoder
+from appl.errors import SettingsError
+from appl.rivals._feature_wise import feature_wise_transformation
+from appl.settings.rival_training import RivalTrainSettings
+from appl.training.checkpoint import images_digest, origin_of
+from appl.training.distributed import ALONE, Processes
+from appl.training.episodes import EpisodicTraining, OnEpoch, OnTask, train_on_episodes
+from appl.training.heads import Head, new_head
+from appl.training.start import Start
+from appl.training.validation import check_validation_classes
+
+N_QUERY = 15  # of a class in a validation episode, as in the benchmarks
+
+
+@dataclass(frozen=True)
+class RivalRecord:
+    """What happened in one task, before its step."""
+
+    loss: float
+    query_accuracy: float
+
+
+class RivalTrainer:
+    """Encoder and head on their way through the source's tasks; both are updated in place."""
+
+    record_type: ClassVar[type[Any]] = RivalRecord
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: Head,
+        settings: RivalTrainSettings,
+        validation: tuple[PackedImages, list[str]],
+        processes: Processes = ALONE,
+    ) -> None:
+        self.encoder, self.head, self.settings = encoder, head, settings
+        self._validation, self._processes = validation, processes
+        groups: list[dict[str, Any]] = [
+            {"params": list(encoder.parameters()), "lr": settings.encoder_rate}
+        ]
+        if list(head.module.parameters()):
+            groups.append({"params": list(head.module.parameters()), "lr": settings.head_rate})
+        self._parameters = [p for group in groups for p in group["params"]]
+        self._rates = [group["lr"] for group in groups]
+        self.optimiser = torch.optim.Adam(groups)
+        self._n_learnt = 0
+
+    @property
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Encoder and head."""
+        return self.encoder, self.head.module
+
+    def start_epoch(self) -> None:
+        """Batch norms follow the batch while a rival learns, as in the field's code."""
+        for module in self.modules:
+            module.train().requires_grad_()
+
+    def learn(self, episode: Episode) -> RivalRecord:
+        """Add a task's gradients, and take a step after every few tasks."""
+        if self._n_learnt % self.settings.tasks_a_step == 0:
+            self.optimiser.zero_grad(set_to_none=True)
+        device = self.encoder.pixel_mean.device
+        with self._noise():
+            scores = answer(self.head, self.encoder, episode.task)
+        loss = _loss(self.head.method, scores, episode.query_class_ids.to(device))
+        loss.backward()
+        self._n_learnt += 1
+        if self._n_learnt % self.settings.tasks_a_step == 0:
+            self._processes.average([p.grad for p in self._parameters if p.grad is not None])
+            self._set_rates()
+            self.optimiser.step()
+            self._processes.average(
+                [b for module in self.modules for b in module.buffers() if b.is_floating_point()]
+            )
+        return RivalRecord(loss.item(), episode.accuracy(scores.detach()))
+
+    @torch.no_grad()
+    def validate(self) -> tuple[float, float]:
+        """Return mean and half-width of the accuracy in %, scored as a benchmark would."""
+        for module in self.modules:
+            module.eval()
+        source, class_names = self._validation
+        settings = self.settings
+        accuracies = []
+        for index in range(settings.n_validation_episodes):
+            episode = draw_episode(
+                source,
+                class_names,
+                n_way=settings.n_way,
+                n_shot=settings.n_shot,
+                n_query=N_QUERY,
+                seed=settings.seed,
+                index=index,
+            ).load(source)
+            accuracies.append(100 * episode.accuracy(answer(self.head, self.encoder, episode.task)))
+        values = torch.tensor(accuracies, dtype=torch.float64)
+        return values.mean().item(), (1.96 * values.std(correction=0) / len(values) ** 0.5).item()
+
+    def state(self) -> dict[str, Any]:
+        """Return all that a later trainer needs to go on as this one would, not copied."""
+        return {
+            "encoder": self.encoder.state_dict(),
+            "head": self.head.module.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "n_learnt": self._n_learnt,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take over what `state` returned."""
+        self.encoder.load_state_dict(state["encoder"])
+        self.head.module.load_state_dict(state["head"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self._n_learnt = state["n_learnt"]
+
+    def _noise(self) -> AbstractContextManager[Any]:
+        """Jitter the encoder's maps in this task, if the method's row says so (FWT)."""
+        if not getattr(self.head.method, "feature_wise", False):
+            return nullcontext()
+        parts = ("feature-wise", self.settings.seed, self._processes.rank, self._n_learnt)
+        return feature_wise_transformation(self.encoder, generator_for(*parts))
+
+    def _set_rates(self) -> None:
+        settings = self.settings
+        n_tasks = settings.n_epochs * settings.n_tasks / self._processes.n_processes
+        done = (self._n_learnt - 1) / max(n_tasks, 1)
+        factor = 0.5 * (1 + math.cos(math.pi * done)) if settings.rate_decay == "cosine" else 1.0
+        for group, rate in zip(self.optimiser.param_groups, self._rates, strict=True):
+            group["lr"] = factor * rate
+
+
+def train_rival(
+    start: Start,
+    source: PackedImages,
+    train_classes: list[str],
+    validation_classes: list[str],
+    settings: RivalTrainSettings,
+    folder: Path,
+    on_task: OnTask = lambda _done, _total, _record: None,
+    on_epoch: OnEpoch = lambda _epoch: None,
+    processes: Processes = ALONE,
+) -> EpisodicTraining[RivalTrainer]:
+    """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there."""
+    check_validation_classes(source, validation_classes)
+    if settings.n_tasks % (settings.tasks_a_step * processes.n_processes):
+        raise SettingsError(
+            f"n_tasks = {settings.n_tasks} is no multiple of the {settings.tasks_a_step} tasks of "
+            f"a step in {processes.n_processes} process(es); change one of them"
+        )
+    origin = origin_of(
+        f"meta --method {settings.method}",
+        start.encoder,
+        settings,
+        images_digest(source, train_classes, validation_classes),
+        start.record,
+        processes.n_processes,
+    )
+    head = new_head(
+        settings.method, settings.method_settings, settings.n_way, settings.seed, start.encoder
+    )
+    trainer = RivalTrainer(start.encoder, head, settings, (source, validation_classes), processes)
+    return train_on_episodes(
+        trainer, source, train_classes, settings, folder, origin, processes, on_task, on_epoch
+    )
+
+
+def answer(head: Head, encoder: Encoder, task: Task) -> Tensor:
+    """Return the scores of a task's queries, with gradients where they are enabled."""
+    method = head.method
+    if isinstance(method, EpisodicMethod):
+        return method.answer(encoder, head.module, task)
+    assert isinstance(method, FeatureMethod)
+    features = encoder(encoder.normalise(task.images()))
+    support, query = features.split([task.n_support, task.n_query])
+    return method.scores(support, task.class_ids.to(features.device), query)
+
+
+def _loss(method: Any, scores: Tensor, query_class_ids: Tensor) -> Tensor:
+    if isinstance(method, EpisodicMethod):
+        return method.loss(scores, query_class_ids)
+    return F.cross_entropy(scores, query_class_ids)

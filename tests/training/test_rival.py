@@ -1,0 +1,108 @@
+"""A rival's meta-training: the loop, its checkpoints, and the weights that it leaves."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from appl.errors import SettingsError, WeightsError
+from appl.settings.files import load_settings, structure_settings
+from appl.settings.rival_training import RivalTrainSettings
+from appl.training.rival import train_rival
+from appl.training.start import Start, load_start
+from tests.conftest import make_small_encoder
+from tests.training.conftest import TRAIN, VALIDATION, assert_same_state
+
+SMALL = dict(
+    n_way=3, n_shot=2, n_query=3, n_epochs=3, n_tasks=4, n_validation_episodes=4, encoder_rate=1e-3
+)
+
+
+def settings_of(method: str = "prototypical", **changes) -> RivalTrainSettings:
+    return structure_settings(RivalTrainSettings, {"method": method, **SMALL, **changes})
+
+
+def train(source, folder: Path, settings: RivalTrainSettings, sha256: str = "a1", **hooks):
+    start = Start(make_small_encoder(), None, {"before": "pretraining"}, sha256)
+    return train_rival(start, source, TRAIN, VALIDATION, settings, folder, **hooks)
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [settings_of(), settings_of("gnn"), settings_of("tpn", tasks_a_step=2)],
+    ids=["no head", "a head", "two tasks a step"],
+)
+def test_a_killed_run_goes_on_to_the_same_weights_to_the_bit(source, tmp_path, settings):
+    whole = train(source, tmp_path / "whole", settings)
+
+    def kill(done, _total, _record):
+        if done == 6:  # in the middle of the second epoch
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(source, tmp_path / "parts", settings, on_task=kill)
+    resumed = train(source, tmp_path / "parts", settings)
+
+    assert resumed.history == whole.history
+    for ours, theirs in zip(whole.trainer.modules, resumed.trainer.modules, strict=True):
+        assert_same_state(ours.state_dict(), theirs.state_dict())
+    fresh = make_small_encoder().state_dict()
+    learnt = whole.trainer.encoder.state_dict()
+    assert any(not torch.equal(learnt[name], fresh[name]) for name in fresh)
+
+
+def test_training_tells_its_own_classes_apart_better(source, tmp_path):
+    run = train(source, tmp_path, settings_of(n_epochs=8, n_tasks=8, augment=False))
+    accuracies = [epoch.tasks.query_accuracy for epoch in run.history[1:]]
+    assert sum(accuracies[-2:]) > sum(accuracies[:2])
+
+
+def test_the_rate_falls_to_nothing(source, tmp_path):
+    rates = []
+    settings = settings_of("gnn")
+    start = Start(make_small_encoder(), None, {}, "a1")
+    run = train_rival(start, source, TRAIN, VALIDATION, settings, tmp_path)
+    rates = [group["lr"] for group in run.trainer.optimiser.param_groups]
+    # The last of 12 tasks: half of 1 + cos(11/12 π).
+    assert rates == pytest.approx([0.01704 * 1e-3, 0.01704 * 1e-3], rel=1e-3)
+
+
+def test_weights_come_back_with_their_head(source, tmp_path):
+    settings = settings_of("relation", method_settings={"loss": "mse"})
+    run = train(source, tmp_path, settings)
+    found = load_start(tmp_path / "last.pt")
+    assert found.head is not None
+    assert found.head.name == "relation" and found.head.settings == {"loss": "mse"}
+    for ours, theirs in zip(run.trainer.modules, (found.encoder, found.head.module), strict=True):
+        assert_same_state(ours.state_dict(), theirs.state_dict())
+    assert load_settings(RivalTrainSettings, tmp_path / "settings.toml") == settings
+
+
+@pytest.mark.parametrize("name", ["tim", "appl", "linear_probe"])
+def test_what_has_nothing_to_learn_is_refused(source, tmp_path, name):
+    with pytest.raises(SettingsError, match=f"{name} has nothing to learn on the source"):
+        train(source, tmp_path, settings_of(name))
+
+
+def test_tasks_of_a_step_divide_an_epoch(source, tmp_path):
+    with pytest.raises(SettingsError, match="n_tasks = 4 is no multiple of the 3 tasks"):
+        train(source, tmp_path, settings_of(tasks_a_step=3))
+
+
+def test_another_method_does_not_continue_a_run(source, tmp_path):
+    train(source, tmp_path, settings_of("gnn"))
+    with pytest.raises(WeightsError, match="made by `appl train meta --method gnn`"):
+        train(source, tmp_path, settings_of())
+
+
+def test_feature_wise_noise_is_there_in_training_only(source, tmp_path):
+    plain = train(source, tmp_path / "plain", settings_of(n_epochs=1))
+    noisy = train(source, tmp_path / "noisy", settings_of("prototypical_fwt", n_epochs=1))
+    assert plain.history[0].validation_accuracy == noisy.history[0].validation_accuracy
+    assert plain.history[1].tasks.loss != noisy.history[1].tasks.loss
+    again = train(source, tmp_path / "again", settings_of("prototypical_fwt", n_epochs=1))
+    assert again.history == noisy.history
