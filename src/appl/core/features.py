@@ -1,6 +1,7 @@
 """Making features comparable before a nearest-neighbour graph is built on them."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -48,6 +49,15 @@ def centre_and_normalise(
     """Bring a task's features to unit length around their common centre; see `Centring`."""
     centring = Centring.of(support, class_ids, query)
     return centring(support), centring(query)
+
+
+def comparable(
+    support: Tensor, class_ids: Tensor, query: Tensor, features: Literal["centred", "unit"]
+) -> tuple[Tensor, Tensor]:
+    """Bring a task's features to unit length: centred as above, or as they are."""
+    if features == "centred":
+        return centre_and_normalise(support, class_ids, query)
+    return F.normalize(support, dim=1), F.normalize(query, dim=1)
 
 
 def pairwise_gap(distances: Tensor) -> Tensor:

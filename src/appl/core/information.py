@@ -7,6 +7,7 @@ queries' labels q and the weights lowers a bound of L at every step and needs no
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -81,6 +82,19 @@ def fitting_evenness(
 def information_scores(features: Tensor, weights: Tensor, temperature: float = 15.0) -> Tensor:
     """Return the scores −τ/2·‖z − w_n‖² (n, n_way)."""
     return -temperature / 2 * squared_distances(features, weights)
+
+
+def descend(
+    objective: Callable[[Tensor], Tensor], weights: Tensor, n_iterations: int, rate: float
+) -> Tensor:
+    """Return the weights after steps of Adam down an objective of them; a given tensor stays."""
+    weights = weights.detach().clone().requires_grad_()
+    adam = torch.optim.Adam([weights], lr=rate)
+    for _ in range(n_iterations):
+        adam.zero_grad()
+        objective(weights).backward()
+        adam.step()
+    return weights.detach()
 
 
 def _pull(targets: Tensor, probs: Tensor, features: Tensor, weights: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """TIM (Boudiaf et al., 2020): transductive information maximisation on frozen features."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -8,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from appl.core.distances import class_means
-from appl.core.features import centre_and_normalise
-from appl.core.information import information_scores, information_weights
+from appl.core.features import comparable
+from appl.core.information import descend, information_scores, information_weights
 from appl.core.methods import METHODS, MethodCard
 from appl.settings._checks import check_ranges, setting
 
@@ -48,10 +49,7 @@ class TIM:
 
     def scores(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
         """Return the scores −τ/2·‖z − w_n‖² of the queries."""
-        if self.features == "centred":
-            support, query = centre_and_normalise(support, class_ids, query)
-        else:
-            support, query = F.normalize(support, dim=1), F.normalize(query, dim=1)
+        support, query = comparable(support, class_ids, query, self.features)
         solve = self._alternate if self.solver == "alternating" else self._descend
         return information_scores(query, solve(support, class_ids, query), self.temperature)
 
@@ -73,13 +71,9 @@ class TIM:
         )
 
     def _descend(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
-        weights = class_means(support, class_ids, int(class_ids.max()) + 1).requires_grad_()
-        adam = torch.optim.Adam([weights], lr=self.rate)
-        for _ in range(self.n_iterations):
-            adam.zero_grad()
-            self.objective(weights, support, class_ids, query).backward()
-            adam.step()
-        return weights.detach()
+        objective = partial(self.objective, support=support, class_ids=class_ids, query=query)
+        means = class_means(support, class_ids, int(class_ids.max()) + 1)
+        return descend(objective, means, self.n_iterations, self.rate)
 
     def _alternate(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
         return information_weights(
