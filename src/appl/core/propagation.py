@@ -29,14 +29,20 @@ def propagate(
     start = F.one_hot(class_ids, n_way).double()
     start = start / start.sum(0)
     start = torch.cat([start, start.new_zeros(len(query), n_way)])
-    similarity = neighbour_graph(points, n_neighbours)
-    degree = similarity.sum(1).clamp(min=1e-12).rsqrt()
-    similarity = degree[:, None] * similarity * degree
-    eye = torch.eye(len(points), dtype=points.dtype, device=points.device)
-    spread = torch.linalg.solve(eye - alpha * similarity, start)[len(support) :].clamp(min=0)
+    spread = diffuse(neighbour_graph(points, n_neighbours), start, alpha)
+    spread = spread[len(support) :].clamp(min=0)
     total = spread.sum(1, keepdim=True)
     probs = torch.where(total > 1e-300, spread / total.clamp(min=1e-300), 1 / n_way)
     return probs.to(query)
+
+
+def diffuse(weights: Tensor, start: Tensor, alpha: float) -> Tensor:
+    """Return F = (I − αS)⁻¹ Y of a graph's weights W (n, n) and labels Y (n, n_way)."""
+    degree = weights.sum(1).clamp(min=1e-12).rsqrt()
+    similarity = degree[:, None] * weights * degree
+    eye = torch.eye(len(weights), dtype=weights.dtype, device=weights.device)
+    spread: Tensor = torch.linalg.solve(eye - alpha * similarity, start)
+    return spread
 
 
 def neighbour_graph(points: Tensor, n_neighbours: int) -> Tensor:
