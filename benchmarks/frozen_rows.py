@@ -71,7 +71,7 @@ def theirs(features: np.ndarray, class_ids: torch.Tensor) -> Callable[[], float]
     except ImportError as error:
         raise SystemExit(f"easyfsl is not installed ({error}): pip install easyfsl") from error
     # Its sampler (1.5.0) hands torch an argument that is no longer taken.
-    torch.utils.data.Sampler.__init__ = lambda _self, data_source=None: None
+    torch.utils.data.Sampler.__init__ = lambda _self, data_source=None: None  # noqa: ARG005
     names = [f"class{i}" for i in range(N_CLASSES)]
     dataset = FeaturesDataset(class_ids.tolist(), torch.from_numpy(features), names)
     sampler = TaskSampler(dataset, N_WAY, N_SHOT, N_QUERY, N_EPISODES)

@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from appl.encoders import ENCODERS, Encoder
 from appl.errors import SettingsError, WeightsError
 from appl.settings.files import load_settings, structure_settings
 from appl.settings.rival_training import RivalTrainSettings
+from appl.training.episodes import draw_task
 from appl.training.rival import train_rival
-from appl.training.start import Start, load_start
+from appl.training.shipped import load_pretrained
+from appl.training.start import Start, export_weights, load_start
 from tests.conftest import make_small_encoder
 from tests.training.conftest import TRAIN, VALIDATION, assert_same_state
 
@@ -22,8 +25,14 @@ def settings_of(method: str = "prototypical", **changes) -> RivalTrainSettings:
     return structure_settings(RivalTrainSettings, {"method": method, **SMALL, **changes})
 
 
-def train(source, folder: Path, settings: RivalTrainSettings, sha256: str = "a1", **hooks):
-    start = Start(make_small_encoder(), None, {"before": "pretraining"}, sha256)
+def make_resnet() -> Encoder:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return ENCODERS.get("resnet10")()
+
+
+def train(source, folder: Path, settings: RivalTrainSettings, encoder=None, **hooks):
+    start = Start(encoder or make_small_encoder(), None, {"before": "pretraining"}, "a1")
     return train_rival(start, source, TRAIN, VALIDATION, settings, folder, **hooks)
 
 
@@ -72,14 +81,20 @@ def test_the_rate_falls_to_nothing(source, tmp_path):
 
 
 def test_weights_come_back_with_their_head(source, tmp_path):
-    settings = settings_of("relation", method_settings={"loss": "mse"})
-    run = train(source, tmp_path, settings)
+    settings = settings_of("relation", method_settings={"loss_form": "mse"}, n_epochs=1, n_tasks=1)
+    run = train(source, tmp_path, settings, make_resnet())
     found = load_start(tmp_path / "last.pt")
     assert found.head is not None
-    assert found.head.name == "relation" and found.head.settings == {"loss": "mse"}
+    assert found.head.name == "relation" and found.head.settings == {"loss_form": "mse"}
     for ours, theirs in zip(run.trainer.modules, (found.encoder, found.head.module), strict=True):
         assert_same_state(ours.state_dict(), theirs.state_dict())
     assert load_settings(RivalTrainSettings, tmp_path / "settings.toml") == settings
+    task = draw_task(source, TRAIN, settings, 1, 0).task
+    export_weights(tmp_path / "last.pt", tmp_path / "weights.safetensors")
+    shipped = load_pretrained(str(tmp_path / "weights.safetensors"))
+    assert shipped.head is not None and not shipped.head.module.training
+    scores = [head_of.answer(shipped.encoder, task) for head_of in (shipped.head, found.head)]
+    torch.testing.assert_close(scores[0], scores[1], atol=0.05, rtol=0.05)  # fp16 in the file
 
 
 @pytest.mark.parametrize("name", ["tim", "appl", "linear_probe"])
@@ -100,9 +115,11 @@ def test_another_method_does_not_continue_a_run(source, tmp_path):
 
 
 def test_feature_wise_noise_is_there_in_training_only(source, tmp_path):
-    plain = train(source, tmp_path / "plain", settings_of(n_epochs=1))
-    noisy = train(source, tmp_path / "noisy", settings_of("prototypical_fwt", n_epochs=1))
+    few = dict(n_epochs=1, n_tasks=2)
+    fwt = settings_of("prototypical_fwt", **few)
+    plain = train(source, tmp_path / "plain", settings_of(**few), make_resnet())
+    noisy = train(source, tmp_path / "noisy", fwt, make_resnet())
     assert plain.history[0].validation_accuracy == noisy.history[0].validation_accuracy
     assert plain.history[1].tasks.loss != noisy.history[1].tasks.loss
-    again = train(source, tmp_path / "again", settings_of("prototypical_fwt", n_epochs=1))
+    again = train(source, tmp_path / "again", fwt, make_resnet())
     assert again.history == noisy.history

@@ -13,8 +13,8 @@ from pathlib import Path
 from appl.datasets.episodes import EpisodeDraw, draw_episode
 from appl.datasets.listed_files import describe_files, refuse_other_files
 from appl.datasets.locate import open_target
-from appl.datasets.many_episodes import draw_episodes
 from appl.datasets.manifest import ListedEpisode, ListedTarget, Manifest
+from appl.datasets.many_episodes import draw_episodes
 from appl.datasets.packed import PackedImages, without_pixels
 from appl.errors import DataError, SettingsError, TaskError
 from appl.settings.benchmark import BenchSettings, ProtocolSettings

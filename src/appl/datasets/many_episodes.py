@@ -47,8 +47,8 @@ def draw_episodes(
         return stacked(drawn)
     counts = np.array([len(rows) for rows in members])
     table = np.zeros((len(members), counts.max()), np.int64)  # the images of each class, padded
-    for row, images in zip(table, members, strict=True):
-        row[: len(images)] = images
+    for row, rows in zip(table, members, strict=True):
+        row[: len(rows)] = rows
     n_words = len(members) - 1 + n_way * (int(counts.max()) - 1) + n_way * n_query
     twister = np.random.RandomState()
     words = np.empty((len(indices), n_words), np.int64)
@@ -73,7 +73,7 @@ def draw_episodes(
         return order[:, :n_kept]
 
     chosen = shuffled(np.full(len(words), len(members)), n_way)  # (episode, slot) → class
-    images = []
+    images: list[Ints] = []
     for slot in range(n_way):
         classes = chosen[:, slot]
         taken = shuffled(counts[classes], n_shot + n_query)

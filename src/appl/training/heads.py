@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
+from appl.core.episode import Task
 from appl.core.methods import METHODS, EpisodicMethod, FeatureMethod, Method
 from appl.encoders import Encoder
 from appl.errors import SettingsError
@@ -24,6 +26,21 @@ class Head:
     settings: dict[str, Any]  # as they were given
     n_way: int
     module: nn.Module
+
+    def answer(self, encoder: Encoder, task: Task) -> Tensor:
+        """Return the scores of a task's queries, with gradients where they are enabled."""
+        if isinstance(self.method, EpisodicMethod):
+            return self.method.answer(encoder, self.module, task)
+        assert isinstance(self.method, FeatureMethod)
+        features = encoder(encoder.normalise(task.images()))
+        support, query = features.split([task.n_support, task.n_query])
+        return self.method.scores(support, task.class_ids.to(features.device), query)
+
+    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
+        """Return what training lowers: the method's own loss, or the usual one."""
+        if isinstance(self.method, EpisodicMethod):
+            return self.method.loss(scores, query_class_ids)
+        return F.cross_entropy(scores, query_class_ids)
 
 
 def build_head(name: str, settings: dict[str, Any], n_way: int, width: int) -> Head:

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-from appl.core.episode import Episode, Task
-from appl.core.methods import EpisodicMethod, FeatureMethod
+from appl.core.episode import Episode
 from appl.core.seeds import generator_for
 from appl.datasets.episodes import draw_episode
 from appl.datasets.packed import PackedImages
@@ -78,8 +76,8 @@ class RivalTrainer:
             self.optimiser.zero_grad(set_to_none=True)
         device = self.encoder.pixel_mean.device
         with self._noise():
-            scores = answer(self.head, self.encoder, episode.task)
-        loss = _loss(self.head.method, scores, episode.query_class_ids.to(device))
+            scores = self.head.answer(self.encoder, episode.task)
+        loss = self.head.loss(scores, episode.query_class_ids.to(device))
         loss.backward()
         self._n_learnt += 1
         if self._n_learnt % self.settings.tasks_a_step == 0:
@@ -109,7 +107,7 @@ class RivalTrainer:
                 seed=settings.seed,
                 index=index,
             ).load(source)
-            accuracies.append(100 * episode.accuracy(answer(self.head, self.encoder, episode.task)))
+            accuracies.append(100 * episode.accuracy(self.head.answer(self.encoder, episode.task)))
         values = torch.tensor(accuracies, dtype=torch.float64)
         return values.mean().item(), (1.96 * values.std(correction=0) / len(values) ** 0.5).item()
 
@@ -178,20 +176,3 @@ def train_rival(
     return train_on_episodes(
         trainer, source, train_classes, settings, folder, origin, processes, on_task, on_epoch
     )
-
-
-def answer(head: Head, encoder: Encoder, task: Task) -> Tensor:
-    """Return the scores of a task's queries, with gradients where they are enabled."""
-    method = head.method
-    if isinstance(method, EpisodicMethod):
-        return method.answer(encoder, head.module, task)
-    assert isinstance(method, FeatureMethod)
-    features = encoder(encoder.normalise(task.images()))
-    support, query = features.split([task.n_support, task.n_query])
-    return method.scores(support, task.class_ids.to(features.device), query)
-
-
-def _loss(method: Any, scores: Tensor, query_class_ids: Tensor) -> Tensor:
-    if isinstance(method, EpisodicMethod):
-        return method.loss(scores, query_class_ids)
-    return F.cross_entropy(scores, query_class_ids)
