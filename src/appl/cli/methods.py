@@ -11,7 +11,10 @@ from rich.table import Table
 def methods(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """List the methods: what each takes from the queries, its paper, one line."""
+    """List the methods: what each takes from the queries, its paper, one line.
+
+    What is trained on episodes needs weights of its own: `appl train meta --method NAME`.
+    """
     from dataclasses import asdict
 
     from appl.core.methods import METHODS
@@ -20,7 +23,8 @@ def methods(
     if as_json:
         typer.echo(json.dumps({name: asdict(card) for name, card in cards.items()}, indent=1))
         return
-    table = Table("name", "title", "takes from the queries", "paper", "in a line")
+    table = Table("name", "title", "takes from the queries", "trained", "paper", "in a line")
     for name, card in cards.items():
-        table.add_row(name, card.title, card.takes, card.paper, card.summary)
+        trained = "on episodes" if card.is_meta_trained else ""
+        table.add_row(name, card.title, card.takes, trained, card.paper, card.summary)
     Console().print(table)
