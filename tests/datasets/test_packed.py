@@ -103,3 +103,13 @@ def test_digits_are_written_apart_and_the_same_for_a_seed(tmp_path):
     assert {p.relative_to(again) for p in again.rglob("*.png")} == names
     ink = np.asarray(Image.open(next(support.rglob("*.png"))))
     assert ink.shape == (64, 64, 3) and ink.std() > 30
+
+
+def test_a_table_that_gives_a_file_another_class_makes_other_data(tmp_path):
+    folders = list_folder(make_tree(tmp_path / "tree"))
+    first, second = folders.files["class 0"], folders.files["class 1"]
+    before = without_pixels(replace(folders, files={"a": first, "b": second}, splits={}))
+    # The same files in the same order, one of them of the other class.
+    moved = {"a": first[:-1], "b": [first[-1], *second]}
+    after = without_pixels(replace(folders, files=moved, splits={}))
+    assert before.digest != after.digest
