@@ -131,7 +131,8 @@ def figure(arguments: argparse.Namespace) -> None:
     import matplotlib.pyplot as plt
 
     rows = [row for path in arguments.files for row in read_rows(path)]
-    rows = [row for row in rows if row["adaptation"] in ("none", "budget")][::-1]
+    shown = {("efficientnet_lite0", kind) for kind in ("none", "budget")}  # the command's own
+    rows = [row for row in rows if (row["encoder"], row["adaptation"]) in shown][::-1]
     names = [
         f"{row['set']} ({row['n_classes']} classes), "
         + ("adapted" if row["adaptation"] == "budget" else "not adapted")

@@ -192,6 +192,13 @@ def test_a_large_pile_is_drawn_from_and_labelled_whole(tree, tmp_path):
     assert run.model.is_adapted or history.facts["fell_back"]
 
 
+def test_changes_of_labels_count_among_all_that_the_adaptation_knew(tree, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(fitting, "collapse_reasons", lambda *facts: asked.append(facts[2]) or [])
+    label(tree, tmp_path / "run", replace(SETTINGS, pool_images=10, batch_images=4))
+    assert asked == [10]  # not the four of an iteration
+
+
 def test_without_adaptation_the_encoder_stays(tree, tmp_path):
     run = label(tree, tmp_path / "run", replace(SETTINGS, adapt=False))
     assert not run.model.is_adapted and run.history.records == []

@@ -99,8 +99,7 @@ def fit_model(
             partial(_describe, settings=chosen),
             refit,
         )
-        n_taken = min(chosen.query_batch or task.n_query, task.n_query)
-        reasons = collapse_reasons(records, adapted.termination, n_taken)
+        reasons = collapse_reasons(records, adapted.termination, task.n_query)
         worse = worse_than_frozen(crossed.adapted, crossed.frozen)
         reasons += [worse] if worse else []
         if not reasons:

@@ -13,7 +13,12 @@ LAST_ITERATIONS = 5
 def collapse_reasons(
     records: Sequence[IterationRecord], termination: str, n_queries: int
 ) -> list[str]:
-    """Say in plain words why an adaptation is not to be trusted; an empty list where it is."""
+    """Say in plain words why an adaptation is not to be trusted; an empty list where it is.
+
+    Labels change by iterations, so changes are counted among all `n_queries` that it knew. Where an
+    iteration takes a part of these, a label was last looked at some iterations ago: as a share of
+    that part, changes of several iterations would count as one's.
+    """
     reasons = []
     if termination != "finished":
         reasons.append(f"the adaptation stopped: {termination}")
