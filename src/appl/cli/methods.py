@@ -13,7 +13,7 @@ def methods(
 ) -> None:
     """List the methods: what each takes from the queries, its paper, one line.
 
-    What is trained on episodes needs weights of its own: `appl train meta --method NAME`.
+    What is meta-trained needs weights of its own: `appl train meta --method NAME` makes them.
     """
     from dataclasses import asdict
 
@@ -23,8 +23,16 @@ def methods(
     if as_json:
         typer.echo(json.dumps({name: asdict(card) for name, card in cards.items()}, indent=1))
         return
-    table = Table("name", "title", "takes from the queries", "trained", "paper", "in a line")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("tag", no_wrap=True)
+    table.add_column("what it is")
     for name, card in cards.items():
-        trained = "on episodes" if card.is_meta_trained else ""
-        table.add_row(name, card.title, card.takes, trained, card.paper, card.summary)
-    Console().print(table)
+        trained = "; meta-trained" if card.is_meta_trained else ""
+        table.add_row(name, card.takes, f"{card.title} ({card.paper}): {card.summary}{trained}")
+    console = Console()
+    console.print(table)
+    console.print(
+        "\nThe tag says what enters a query's answer beside the query: nothing, the others"
+    )
+    console.print("through batch statistics, or all of them.")
