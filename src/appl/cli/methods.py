@@ -33,6 +33,6 @@ def methods(
     console = Console()
     console.print(table)
     console.print(
-        "\nThe tag says what enters a query's answer beside the query: nothing, the others"
+        "\nThe tag says what enters a query's answer beside the query: nothing, the others "
+        "through batch statistics, or all of them."
     )
-    console.print("through batch statistics, or all of them.")
