@@ -43,8 +43,7 @@ def test_it_agrees_with_a_general_solver(seed: int, scale: float, bound: float) 
             "jac": lambda _a: np.kron(np.eye(6), np.ones(3)),
         },
         options={"ftol": 1e-16, "maxiter": 1000},
-    )
-    assert found.success, found.message
+    )  # which may end by finding no better point at this precision, and call that no success
     alpha = svm_dual(kernel_of(z), class_ids, 3, bound).numpy()
     assert dual_value(alpha, kernel, labels) <= found.fun + 1e-10
     np.testing.assert_allclose(alpha, found.x.reshape(6, 3), atol=1e-6)
