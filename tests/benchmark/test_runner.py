@@ -5,7 +5,7 @@ import pytest
 
 from appl.benchmark.collection import collect
 from appl.benchmark.features import embed, open_features
-from appl.benchmark.plan import Plan, data_digests, make_plan
+from appl.benchmark.plan import Plan, data_digests, make_outline, make_plan
 from appl.benchmark.processes import ProcessWorkers
 from appl.benchmark.runner import Job, open_jobs, run_plan, solve
 from appl.benchmark.tables import make_table
@@ -139,3 +139,27 @@ def test_mistakes_are_named(
         structure_settings(BenchSettings, {"targets": {}, "rows": []})
     with pytest.raises(SettingsError, match="dirichlet"):
         ProtocolSettings(dirichlet=-1.0)
+
+
+def test_episodes_solved_together_are_those_solved_one_by_one(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(0, "noise", tuple(range(12)))
+    together = [result.accuracy for result in solve_here(plan, job, tmp_path)]
+    kind = type(plan.rows[0].method)
+    monkeypatch.setattr(kind, "card", replace(kind.card, takes_many=False))
+    one_by_one = [result.accuracy for result in solve_here(plan, job, tmp_path)]
+    assert together == one_by_one and len(set(together)) > 1
+
+
+def test_tables_need_the_digest_of_a_rows_weights_only(
+    bench_settings: BenchSettings, tmp_path: Path
+) -> None:
+    away = RowSettings("gnn", weights=str(tmp_path / "gnn.safetensors"), weights_digest="f" * 64)
+    settings = replace(bench_settings, rows=(*bench_settings.rows, away))
+    row = make_outline(settings).rows[-1]
+    assert row.weights_digest == "f" * 64
+    assert make_outline(settings).run(row, "noise", "d").weights == "gnn.safetensors"
+    here = replace(away, method="prototypical", title="other", weights=bench_settings.weights)
+    with pytest.raises(SettingsError, match=r"has other weights .* than weights_digest says"):
+        make_outline(replace(settings, rows=(here,)))

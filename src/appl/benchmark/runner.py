@@ -168,7 +168,7 @@ def _solve_together(
         answers.append(method.scores(support, draw.class_ids[part], query).argmax(2))
     right = torch.cat(answers) == draw.query_class_ids
     known = draw.query_class_ids != STRANGER
-    shares = ((right & known).sum(1) / known.sum(1)).tolist()
+    shares = ((right & known).sum(1).double() / known.sum(1)).tolist()
     seconds = (time.perf_counter() - started) / len(shares)
     return [
         EpisodeResult(episode, 100 * share, seconds, {}, __version__)

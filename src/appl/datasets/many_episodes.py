@@ -1,4 +1,4 @@
-"""Many plain episodes at once: the same as `draw_episode` gives one by one, in a hundredth of it.
+"""Many plain episodes at once: the same as `draw_episode` gives one by one, much faster.
 
 A frozen row solves an episode in less time than torch takes to draw it, so here the permutations of
 many episodes advance together. `torch.randperm` on a seeded CPU generator is a Fisher–Yates shuffle
