@@ -66,7 +66,7 @@ def test_no_steps_give_the_class_means() -> None:
 
 def fitting(task, **changes):
     support, class_ids, query, _ = task
-    settings = {"evenness": 1.0, "least_evenness": 0.04, "uneven_at": 0.02, "n_iterations": 20}
+    settings = {"evenness": 1.0, "least_evenness": 0.04, "uneven_at": 0.035, "n_iterations": 20}
     settings |= {"temperature": 15.0, "support_weight": 3.0, "certainty": 0.1} | changes
     return fitting_evenness(support, class_ids, query, **settings)
 
@@ -77,17 +77,24 @@ def test_the_pull_to_equal_shares_fits_the_pile() -> None:
 
 
 def test_the_fitting_pull_by_the_formula_written_out() -> None:
-    task = blobs([14, 8, 8], spread=0.5)
+    task = blobs([11, 10, 9], spread=0.5)
     support, class_ids, query, _ = task
     weights = information_weights(
         support, class_ids, query,
-        n_iterations=20, support_weight=3.0, evenness=0.2, certainty=0.1,
+        n_iterations=20, support_weight=3.0, evenness=0.04, certainty=0.1,
     )  # fmt: skip
     shares = torch.softmax(information_scores(query, weights), 1).mean(0)
     divergence = sum(share * math.log(3 * share) for share in shares.tolist())
-    expected = 0.04 + 0.96 * math.exp(-divergence / 0.02)
+    expected = 0.04 + 0.96 * math.exp(-((divergence / 0.035) ** 2))
     assert 0.05 < expected < 0.95
     assert fitting(task) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_weakest_pull_is_what_asks_how_even_a_pile_is() -> None:
+    # A stronger one would find the equal shares that it brings about.
+    task = blobs([30, 10, 10], spread=0.8)
+    assert shares(1.0, task).amax() < shares(0.04, task).amax() - 0.1
+    assert fitting(task) < 0.05
 
 
 def test_one_pull_for_all_piles_where_least_and_most_are_the_same() -> None:

@@ -9,7 +9,8 @@ from appl.core.distances import class_means, squared_distances
 from appl.core.episode import Task
 from appl.errors import SettingsError
 from appl.method import adaptation as module
-from appl.method.adaptation import adapt, confidence_threshold
+from appl.method.adaptation import adapt
+from appl.method.calibration import confidence_threshold
 from appl.method.describing import describe
 from appl.method.pcn import PCN
 from appl.method.variants import VARIANTS, variant

@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from appl.core.features import centre_and_normalise
 from appl.method.adaptation import adapt
-from appl.method.answer import Described, weigh_together
+from appl.method.answer import Described, fit_to_pile, weigh_together
 from appl.method.pcn import PCN
 from appl.method.task_model import TaskModel
 from appl.settings.adaptation import InformationSettings
@@ -105,9 +107,20 @@ def test_both_encoders_have_a_say(small_encoder) -> None:
             for encoder in (small_encoder, result.encoder)
         ],
         task.class_ids,
-        InformationSettings(),
+        result.information,
     )
     assert not torch.allclose(
         small_encoder.encode(task.query), result.encoder.encode(task.query), rtol=1e-2
     )
     torch.testing.assert_close(F.log_softmax(result.scores, 1), -expected, atol=1e-3, rtol=1e-3)
+
+
+def test_the_pull_to_equal_shares_is_found_before_the_encoder_moves(small_encoder) -> None:
+    episode = make_episode(noise=0.6)
+    settings = preset("robust", n_iterations=5, learning_rate=0.3, texture_weight=0.0)
+    frozen = adapt(small_encoder, PCN(WIDTH), episode.task, replace(settings, n_iterations=0))
+    result = adapt(small_encoder, PCN(WIDTH), episode.task, settings)
+    assert result.information == frozen.information
+    assert result.information.evenness == result.information.least_evenness
+    anew = fit_to_pile(list(result.described), episode.task.class_ids, settings.information)
+    assert anew.evenness != pytest.approx(result.information.evenness, rel=1e-3)

@@ -68,8 +68,9 @@ def test_a_frozen_prefix_does_not_change_and_is_run_once_for_each_view(small_enc
 
     monkeypatch.setattr(type(small_encoder), "run", counted)
     chosen = preset(
-        "robust", frozen_stages=1, n_iterations=5, batch_norm="running", predict_from="current"
-    )
+        "robust", frozen_stages=1, n_iterations=5, batch_norm="running",
+        pseudo_from="distances", predict_from="current",
+    )  # fmt: skip
     task = make_episode().task
     result = adapt(small_encoder, PCN(WIDTH), task, chosen)
     assert sum(runs) == 4 * (task.n_support + task.n_query)

@@ -62,21 +62,25 @@ def fitting_evenness(
 ) -> float:
     """Return the pull to equal shares that fits this pile of queries, at most `evenness`.
 
-    A weak pull is tried first. How far its shares are from equal ones, D = KL(shares ‖ equal), is
-    about half the squared relative deviation of a class's share; the pull falls with exp(−D/D₀),
+    The weakest pull is tried first: a stronger one would bring about the equal shares that are
+    asked for. How far its shares are from equal ones, D = KL(shares ‖ equal), is about half the
+    squared relative deviation of a class's share; the pull falls with exp(−(D/D₀)²),
     D₀ = `uneven_at`, to `least_evenness` where the pile is clearly uneven.
     """
+    if evenness == least_evenness:  # one pull for all piles, or found before
+        return evenness
     weights = information_weights(
         support,
         class_ids,
         query,
-        evenness=(evenness * least_evenness) ** 0.5,
+        evenness=least_evenness,
         **weights_settings,  # type: ignore[arg-type]
     )
     temperature = weights_settings["temperature"]
     shares = torch.softmax(information_scores(query, weights, temperature), 1).mean(0).detach()
     divergence = float((shares * (shares * len(shares)).clamp(min=1e-12).log()).sum())
-    return least_evenness + (evenness - least_evenness) * math.exp(-divergence / uneven_at)
+    fits = math.exp(-((divergence / uneven_at) ** 2))
+    return least_evenness + (evenness - least_evenness) * fits
 
 
 def information_scores(features: Tensor, weights: Tensor, temperature: float = 15.0) -> Tensor:

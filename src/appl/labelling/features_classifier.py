@@ -26,7 +26,7 @@ from torch import Tensor
 from appl.core.distances import class_probs, squared_distances
 from appl.core.information import fitting_evenness, information_weights
 from appl.method import losses
-from appl.method.adaptation import distance_scale
+from appl.method.calibration import distance_scale
 from appl.method.classifier import PrototypeClassifier
 from appl.method.pcn import PCN
 from appl.method.wma import MovingAverage
@@ -132,7 +132,10 @@ class APPLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             wma=replace(robust.wma, alpha=self.alpha, gamma=self.gamma),
             # Half of τ is the factor on the distances, which are calibrated already. On them the
             # λ = 3 of `robust` lets a single odd or wrong example move its class too far.
-            information=replace(robust.information, temperature=2.0, support_weight=0.3),
+            # So few rows stand for a class that a pull as weak as there lets one vanish.
+            information=replace(
+                robust.information, temperature=2.0, support_weight=0.3, least_evenness=0.1
+            ),
         )
 
 

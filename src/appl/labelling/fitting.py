@@ -19,9 +19,10 @@ from appl.labelling.left_out import LeftOut, how_far, leave_out
 from appl.labelling.model import LabelModel
 from appl.labelling.novelty import Novelty
 from appl.labelling.safety import collapse_reasons, worse_than_frozen
-from appl.method.adaptation import Adaptation, IterationRecord, adapt, distance_scale
+from appl.method.adaptation import Adaptation, IterationRecord, adapt
 from appl.method.answer import Answer, Described, InformedAnswer, PrototypeAnswer
 from appl.method.batch_norm import take_task_statistics, use_batch_statistics
+from appl.method.calibration import distance_scale
 from appl.method.classifier import PrototypeClassifier
 from appl.method.describing import describe
 from appl.method.pcn import PCN
@@ -74,6 +75,8 @@ def fit_model(
     """Fit a model to a task whose queries are the `pool` of the pile."""
     chosen = _adaptation_settings(settings, task)
     frozen = adapt(encoder, pcn, task, replace(chosen, n_iterations=0))
+    # How even the pile is was found there, on all of it; no refit on a part finds it anew.
+    chosen = replace(chosen, information=frozen.information)
     refit = partial(_refit, pcn=pcn, settings=chosen)
     frozen_kinds = _describe(frozen, task, chosen)
     frozen_left_out = leave_out(frozen_kinds, task.class_ids, refit)

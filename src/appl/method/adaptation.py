@@ -5,14 +5,13 @@ What the text leaves open is a setting (docs/deviations.md).
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from appl.core.distances import class_probs, squared_distances
 from appl.core.episode import Task
-from appl.core.features import likeliest_scale, pairwise_gap
 from appl.core.seeds import generator_for
 from appl.encoders import Encoder
 from appl.method.answer import (
@@ -20,8 +19,10 @@ from appl.method.answer import (
     Described,
     InformedAnswer,
     PrototypeAnswer,
+    fit_to_pile,
     weigh_together,
 )
+from appl.method.calibration import confidence_threshold, distance_scale
 from appl.method.classifier import PrototypeClassifier
 from appl.method.losses import (
     cohesion_loss,
@@ -33,7 +34,7 @@ from appl.method.losses import (
 from appl.method.pcn import PCN
 from appl.method.task_model import TaskModel
 from appl.method.wma import MovingAverage
-from appl.settings.adaptation import AdaptSettings
+from appl.settings.adaptation import AdaptSettings, InformationSettings
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Adaptation:
     encoder: Encoder
     answer: Answer  # the rule behind the scores, for images that come later
     described: tuple[Described, ...]  # what the rule was found on; empty where it takes features
+    information: InformationSettings  # with the pull to equal shares that fitted the pile
     mirrored: bool  # whether it wants an image and its mirror image
     records: tuple[IterationRecord, ...]
     termination: str  # "finished", or why it stopped early
@@ -94,9 +96,14 @@ def adapt(
     average = MovingAverage(task.n_query, task.n_way, settings.wma)
     threshold = confidence_threshold(task.n_way, settings)
     weighs_all = settings.predict_from in ("propagation", "information")
-    described: list[Described] = []
-    if weighs_all and settings.predict_with == "both":
-        described += model.describe()
+    informs = "information" in (settings.pseudo_from, settings.predict_from)
+    first: list[Described] = []
+    if settings.n_iterations and (informs or (weighs_all and settings.predict_with == "both")):
+        first = model.describe()
+    if first and informs:
+        # Once, before the encoder moves: features that learn from pseudo-labels come to agree
+        # with whatever pull made them, so asking again would only confirm it.
+        settings = _fitted(settings, first, class_ids)
     records: list[IterationRecord] = []
     labels = torch.full((task.n_query,), -1)
     termination = "finished"
@@ -185,11 +192,13 @@ def adapt(
         scale = distance_scale(classifier, support, h, settings)
     scores = -scale * h
     answer: Answer = PrototypeAnswer(prototypes, scale)
+    described: list[Described] = []
     if settings.predict_from == "average" and records:
         scores = -average.average().to(scores)
     elif weighs_all:
-        described += model.describe()
+        described = [*(first if settings.predict_with == "both" else []), *model.describe()]
         if settings.predict_from == "information":
+            settings = _fitted(settings, described, class_ids)
             answer = InformedAnswer.fit(described, class_ids, settings.information)
             placed = answer.place([kind.query for kind in described])
             scores = torch.log_softmax(answer.scores(placed), 1)
@@ -201,6 +210,7 @@ def adapt(
         encoder=model.encoder,
         answer=answer,
         described=tuple(described),
+        information=settings.information,
         mirrored=model.mirrored,
         records=tuple(records),
         termination=termination,
@@ -209,17 +219,12 @@ def adapt(
     )
 
 
-def confidence_threshold(n_way: int, settings: AdaptSettings) -> float:
-    """Return ε for this number of classes (B5).
-
-    By way: ε·5/N, as many times chance as with five classes; with fewer than five that would ask
-    for certainty and more, so there it is as far from chance to certainty as with five.
-    """
-    if settings.threshold_rule == "fixed":
-        return settings.threshold
-    if n_way >= 5:
-        return settings.threshold * 5 / n_way
-    return 1 - (1 - settings.threshold) * (1 - 1 / n_way) / (1 - 1 / 5)
+def _fitted(
+    settings: AdaptSettings, described: list[Described], class_ids: Tensor
+) -> AdaptSettings:
+    """Return the settings with the pull to equal shares that fits; once found, it stays."""
+    information = fit_to_pile(described, class_ids, settings.information)
+    return replace(settings, information=information)
 
 
 def _drawn_queries(n_query: int, iteration: int, settings: AdaptSettings) -> Tensor | None:
@@ -251,22 +256,3 @@ def _pseudo_vectors(
     return weigh_together(
         settings.pseudo_from, [Described(*features)], classifier.class_ids, settings.information
     )
-
-
-def distance_scale(
-    classifier: PrototypeClassifier, support: Tensor, distances: Tensor, settings: AdaptSettings
-) -> float:
-    """Return the factor on all distances (A19); raw ones of wide features saturate any softmax."""
-    if settings.distance_scale == "width":
-        return 1 / support.shape[1]
-    has_single = bool((torch.bincount(classifier.class_ids) < 2).any())
-    # A single example cannot be left out of its class, so there is nothing to calibrate on.
-    if settings.distance_scale == "task" or (
-        settings.distance_scale == "calibrated" and has_single
-    ):
-        return settings.gap / max(float(pairwise_gap(distances.detach())), 1e-12)
-    if settings.distance_scale == "calibrated":
-        own = classifier.distances(support.detach(), support.detach())
-        left_out = classifier.left_out_distances(support.detach(), own)
-        return likeliest_scale(left_out, classifier.class_ids)
-    return 1.0

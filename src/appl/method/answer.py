@@ -7,7 +7,7 @@ that a squared distance is the weighted mean over the kinds.
 An answer is found on a task and then is a rule of its own: it scores any image, one by one.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -65,10 +65,9 @@ class InformedAnswer:
         support = placing([kind.support for kind in kinds])
         query = placing([kind.query for kind in kinds])
         values = asdict(settings)
-        evenness = fitting_evenness(support, class_ids, query, **values)
-        for name in ("evenness", "least_evenness", "uneven_at"):
-            del values[name]
-        weights = information_weights(support, class_ids, query, evenness=evenness, **values)
+        values["evenness"] = fitting_evenness(support, class_ids, query, **values)
+        del values["least_evenness"], values["uneven_at"]
+        weights = information_weights(support, class_ids, query, **values)
         return cls(placing, weights, settings.temperature)
 
     def place(self, vectors: list[Tensor]) -> Tensor:
@@ -105,6 +104,17 @@ class PrototypeAnswer:
 
 
 Answer = InformedAnswer | PrototypeAnswer
+
+
+def fit_to_pile(
+    kinds: list[Described], class_ids: Tensor, settings: InformationSettings
+) -> InformationSettings:
+    """Return the settings with the one pull to equal shares that fits this pile."""
+    placing = Placing.of(kinds, class_ids)
+    support = placing([kind.support for kind in kinds])
+    query = placing([kind.query for kind in kinds])
+    evenness = fitting_evenness(support, class_ids, query, **asdict(settings))
+    return replace(settings, evenness=evenness, least_evenness=evenness)
 
 
 def weigh_together(
