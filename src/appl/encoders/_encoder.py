@@ -89,21 +89,28 @@ class Encoder(nn.Module):
         runs = [self.run(self.normalise(part), 0, stop) for part in images.split(CACHE_BATCH)]
         return torch.cat(runs if stop is not None else [self.pool(maps) for maps in runs])
 
-    def describe(self, images: Tensor) -> list[Tensor]:
+    def describe(self, images: Tensor, start: int = 0) -> list[Tensor]:
         """Return the features of images and, beside them, their texture, if the record has it.
 
         Texture is the deviation of each channel of an earlier map over its positions: what is
-        averaged away on the way to the features, and tells surfaces and styles apart.
+        averaged away on the way to the features, and tells surfaces and styles apart. With `start`,
+        the images are maps that the stages before it have made, none of them after the texture.
         """
-        maps = self.normalise(images)
+        maps = images if start else self.normalise(images)
         if self.meta.texture_stage is None:
-            return [self.forward(maps)]
-        cut = self.meta.stages.index(self.meta.texture_stage) + 1
-        maps = self.run(maps, 0, cut)
+            return [self.pool(self.run(maps, start))]
+        cut = self.texture_cut
+        maps = self.run(maps, start, cut)
         texture = (
             maps.to(torch.promote_types(maps.dtype, torch.float32)).flatten(2).std(2, correction=0)
         )
         return [self.pool(self.run(maps, cut)), texture]
+
+    @property
+    def texture_cut(self) -> int:
+        """How many stages make the map that texture is taken from; all, where there is none."""
+        stage = self.meta.texture_stage
+        return self.n_stages if stage is None else self.meta.stages.index(stage) + 1
 
     def stage_outputs(self, pixels: Tensor) -> dict[str, Tensor]:
         """Return the output of every stage by name; the last is the map before pooling."""

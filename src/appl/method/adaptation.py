@@ -96,11 +96,13 @@ def adapt(
     average = MovingAverage(task.n_query, task.n_way, settings.wma)
     threshold = confidence_threshold(task.n_way, settings)
     weighs_all = settings.predict_from in ("propagation", "information")
+    information = settings.information
     informs = "information" in (settings.pseudo_from, settings.predict_from)
+    is_open = informs and information.evenness != information.least_evenness
     first: list[Described] = []
-    if settings.n_iterations and (informs or (weighs_all and settings.predict_with == "both")):
+    if settings.n_iterations and (is_open or (weighs_all and settings.predict_with == "both")):
         first = model.describe()
-    if first and informs:
+    if first and is_open:
         # Once, before the encoder moves: features that learn from pseudo-labels come to agree
         # with whatever pull made them, so asking again would only confirm it.
         settings = _fitted(settings, first, class_ids)

@@ -16,7 +16,7 @@ from appl.encoders import CACHE_BATCH, Encoder
 from appl.errors import SettingsError
 from appl.method.answer import Described
 from appl.method.batch_norm import take_task_statistics, use_batch_statistics
-from appl.method.describing import describe
+from appl.method.describing import describe, describe_views
 from appl.method.views import DRAWS_A_VIEW, PROBES, ViewCache, bearable_changes
 from appl.settings.adaptation import AdaptSettings
 
@@ -76,6 +76,7 @@ class TaskModel:
             self._changing += list(self.encoder.buffers())
         self._last_good = [tensor.detach().clone() for tensor in self._changing]
         self._pending: tuple[Tensor, Tensor] | None = None
+        self._mirrors: Tensor | None = None
 
     @property
     def has_views(self) -> bool:
@@ -121,22 +122,39 @@ class TaskModel:
 
     def describe(self) -> list[Described]:
         """Describe the images for an answer: their features, and their texture if it counts."""
-        parts: int | list[int] = CACHE_BATCH
-        if self._whole_batch:
-            parts = self._sizes if self._apart else sum(self._sizes)
         texture_weight = self.settings.texture_weight
-        kinds = describe(
-            self.encoder,
-            self._images,
-            mirrored=self.mirrored,
-            with_texture=texture_weight > 0,
-            parts=parts,
-        )
+        with_texture = texture_weight > 0
+        if self._whole_batch or not 0 < self.frozen_stages <= self.encoder.texture_cut:
+            parts: int | list[int] = CACHE_BATCH
+            if self._whole_batch:
+                parts = self._sizes if self._apart else sum(self._sizes)
+            kinds = describe(
+                self.encoder,
+                self._images,
+                mirrored=self.mirrored,
+                with_texture=with_texture,
+                parts=parts,
+            )
+        else:
+            kinds = describe_views(
+                self.encoder,
+                self._clean_views(),
+                with_texture=with_texture,
+                start=self.frozen_stages,
+            )
         weights = [1.0, texture_weight]
         return [
             Described(*kind.split(self._sizes), weight)  # type: ignore[call-arg]
             for kind, weight in zip(kinds, weights, strict=False)
         ]
+
+    def _clean_views(self) -> list[Tensor]:
+        """Return what the frozen stages make of the images and, if it counts, of their mirrors."""
+        if not self.mirrored:
+            return [self._cache.clean]
+        if self._mirrors is None:
+            self._mirrors = self.encoder.encode(self._images.flip(3), self.frozen_stages)
+        return [self._cache.clean, self._mirrors]
 
     def step(self, loss: Tensor) -> bool:
         """Take one step down the loss; without one, return False, if a gradient is not finite."""
