@@ -5,6 +5,7 @@ from torch import nn
 from appl.errors import SettingsError
 from appl.method.adaptation import adapt
 from appl.method.batch_norm import take_task_statistics
+from appl.method.describing import describe
 from appl.method.pcn import PCN
 from appl.method.task_model import TaskModel
 from appl.method.views import PROBES
@@ -57,7 +58,9 @@ def test_task_statistics_are_those_of_one_joint_batch(small_encoder):
     assert norm.momentum == 0.1 and not norm.training
 
 
-def test_a_frozen_prefix_does_not_change_and_is_run_once_for_each_view(small_encoder, monkeypatch):
+@pytest.fixture
+def prefix_runs(small_encoder, monkeypatch):
+    """How many images each run of the first stage alone has taken."""
     runs = []
     real = type(small_encoder).run
 
@@ -67,16 +70,42 @@ def test_a_frozen_prefix_does_not_change_and_is_run_once_for_each_view(small_enc
         return real(self, maps, start, stop)
 
     monkeypatch.setattr(type(small_encoder), "run", counted)
+    return runs
+
+
+def test_a_frozen_prefix_does_not_change_and_is_run_once_for_each_view(small_encoder, prefix_runs):
     chosen = preset(
         "robust", frozen_stages=1, n_iterations=5, batch_norm="running",
         pseudo_from="distances", predict_from="current",
     )  # fmt: skip
     task = make_episode().task
     result = adapt(small_encoder, PCN(WIDTH), task, chosen)
-    assert sum(runs) == 4 * (task.n_support + task.n_query)
+    assert sum(prefix_runs) == 4 * (task.n_support + task.n_query)
     before, after = small_encoder.state_dict(), result.encoder.state_dict()
     assert all(torch.equal(before[n], after[n]) for n in before if n.startswith("stages.0"))
     assert not torch.equal(before["stages.1.1.weight"], after["stages.1.1.weight"])
+
+
+def test_two_descriptions_of_a_task_cost_the_prefix_one_pass_over_the_mirror_images(
+    small_encoder, prefix_runs
+):
+    chosen = preset("robust", frozen_stages=1, n_iterations=5, views={"kinds": "all"})
+    task = make_episode().task
+    result = adapt(small_encoder, PCN(WIDTH), task, chosen)
+    assert result.mirrored
+    assert sum(prefix_runs) == (4 + 1) * (task.n_support + task.n_query)
+
+
+@pytest.mark.parametrize("frozen_stages", [0, 1])
+def test_a_description_from_kept_maps_is_that_of_the_images(small_encoder, frozen_stages):
+    task = make_episode(noise=0.3).task
+    views = {"kinds": "all", "predict_on": "mirrored"}
+    chosen = preset("robust", frozen_stages=frozen_stages, texture_weight=0.5, views=views)
+    found = TaskModel(small_encoder, task, chosen).describe()
+    expected = describe(small_encoder, task.query, mirrored=True, with_texture=True)
+    assert len(found) == len(expected) == 2
+    for kind, vectors in zip(found, expected, strict=True):
+        torch.testing.assert_close(kind.query, vectors)
 
 
 def test_a_cached_prefix_gives_the_features_of_an_uncached_one(small_encoder):
