@@ -52,11 +52,11 @@ def ours(features: np.ndarray, class_ids: torch.Tensor) -> Callable[[], float]:
     row = SimpleNamespace(method=Prototypical())
     plan = SimpleNamespace(rows=[row], targets={"t": target}, pretrained=lambda _row: None)
     starts = range(0, N_EPISODES, EPISODES_TOGETHER)
-    jobs = [Job(0, "t", tuple(range(start, start + EPISODES_TOGETHER))) for start in starts]
+    jobs = [Job((0,), "t", tuple(range(start, start + EPISODES_TOGETHER))) for start in starts]
 
     def run() -> float:
         done = [solve(plan, job, lambda _row, _target: features) for job in jobs]  # type: ignore
-        return float(np.mean([result.accuracy for results in done for result in results]))
+        return float(np.mean([result.accuracy for (results,) in done for result in results]))
 
     return run
 

@@ -68,8 +68,8 @@ def test_replayed_and_drawn_episodes_share_their_results(
     # A run that draws was killed after its first job; the replay goes on in a process of its own.
     jobs = list(open_jobs(drawn, alone))
     for number, job in enumerate(jobs):
-        results = solve(drawn, job, lambda r, t: open_features(embed(drawn, r, t, cache)))
-        run = drawn.run(drawn.rows[job.row], drawn.targets[job.target])
+        (results,) = solve(drawn, job, lambda r, t: open_features(embed(drawn, r, t, cache)))
+        run = drawn.run(drawn.rows[job.rows[0]], drawn.targets[job.target])
         alone.add(run, results)
         if number == 0:
             store.add(run, results)

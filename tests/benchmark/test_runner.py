@@ -1,15 +1,23 @@
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
+from appl.benchmark import runner
 from appl.benchmark.collection import collect
 from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, data_digests, make_outline, make_plan
 from appl.benchmark.processes import ProcessWorkers
 from appl.benchmark.runner import Job, open_jobs, run_plan, solve
 from appl.benchmark.tables import make_table
+from appl.core import compute
+from appl.core.methods import Solution
 from appl.errors import DataError, SettingsError, UnknownNameError
+from appl.method.row import APPL
+from appl.rivals._fine_tuning import FineTuning
 from appl.settings.benchmark import BenchSettings, ProtocolSettings, RowSettings
 from appl.settings.files import structure_settings
 from appl.store import EpisodeResult, ResultStore
@@ -29,7 +37,9 @@ def accuracies(plan: Plan, store: ResultStore) -> dict[tuple[str, str], list[flo
 
 
 def solve_here(plan: Plan, job: Job, tmp_path: Path) -> list[EpisodeResult]:
-    return solve(plan, job, lambda r, t: open_features(embed(plan, r, t, tmp_path / "cache")))
+    features = lambda r, t: open_features(embed(plan, r, t, tmp_path / "cache"))  # noqa: E731
+    (results,) = solve(plan, job, features)
+    return results
 
 
 def test_two_workers_give_what_this_process_gives(
@@ -49,7 +59,7 @@ def test_two_workers_give_what_this_process_gives(
     }
     alone = ResultStore(tmp_path / "alone.sqlite")
     for job in open_jobs(plan, alone):
-        run = plan.run(plan.rows[job.row], plan.targets[job.target])
+        run = plan.run(plan.rows[job.rows[0]], plan.targets[job.target])
         alone.add(run, solve_here(plan, job, tmp_path))
     assert accuracies(plan, alone) == found
     assert list(open_jobs(plan, store)) == []
@@ -58,10 +68,10 @@ def test_two_workers_give_what_this_process_gives(
 def test_what_is_stored_is_not_done_again(plan: Plan, tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "r.sqlite")
     run = plan.run(plan.rows[0], plan.targets["noise"])
-    results = solve_here(plan, Job(0, "noise", (0, 2)), tmp_path)
+    results = solve_here(plan, Job((0,), "noise", (0, 2)), tmp_path)
     store.add(run, results)
-    left = [job for job in open_jobs(plan, store) if (job.row, job.target) == (0, "noise")]
-    assert left == [Job(0, "noise", (1, 3))]
+    left = [job for job in open_jobs(plan, store) if (job.rows, job.target) == ((0,), "noise")]
+    assert left == [Job((0,), "noise", (1, 3))]
 
 
 def test_first_episodes_come_first(plan: Plan, tmp_path: Path) -> None:
@@ -99,7 +109,7 @@ def test_strangers_are_answered_and_not_counted(
         replace(bench_settings, protocol=protocol), bench_root / "data", tmp_path / "cache"
     )
     assert len(strange.targets["noise"].draw(strange, 0).query) == 9 + 5
-    job = Job(0, "noise", (0, 1, 2, 3))  # ProtoNet answers each query by itself
+    job = Job((0,), "noise", (0, 1, 2, 3))  # ProtoNet answers each query by itself
     with_them, without = (solve_here(p, job, tmp_path) for p in (strange, plan))
     assert [r.accuracy for r in with_them] == [r.accuracy for r in without]
 
@@ -107,8 +117,8 @@ def test_strangers_are_answered_and_not_counted(
 def test_table_from_the_store(plan: Plan, bench_root: Path, tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "r.sqlite")
     for job in open_jobs(plan, store):
-        if job.target == "noise" and job.row < 2:
-            run = plan.run(plan.rows[job.row], plan.targets[job.target])
+        if job.target == "noise" and job.rows[0] < 2:
+            run = plan.run(plan.rows[job.rows[0]], plan.targets[job.target])
             store.add(run, solve_here(plan, job, tmp_path))
     table = make_table([collect(plan.outline, store)])
     noise = table.columns[0]
@@ -144,7 +154,7 @@ def test_mistakes_are_named(
 def test_episodes_solved_together_are_those_solved_one_by_one(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = Job(0, "noise", tuple(range(12)))
+    job = Job((0,), "noise", tuple(range(12)))
     together = [result.accuracy for result in solve_here(plan, job, tmp_path)]
     kind = type(plan.rows[0].method)
     monkeypatch.setattr(kind, "card", replace(kind.card, takes_many=False))
@@ -163,3 +173,100 @@ def test_tables_need_the_digest_of_a_rows_weights_only(
     here = replace(away, method="prototypical", title="other", weights=bench_settings.weights)
     with pytest.raises(SettingsError, match=r"has other weights .* than weights_digest says"):
         make_outline(replace(settings, rows=(here,)))
+
+
+FITTING = ("fine_tune", "transductive_fine_tune", "adapted_propagation")
+
+
+@pytest.fixture
+def fitting_plan(bench_settings: BenchSettings, bench_root: Path, tmp_path: Path) -> Plan:
+    rows = [RowSettings(name, n_episodes=2, settings={"n_epochs": 1}) for name in FITTING]
+    longer = RowSettings("fine_tune", "longer", n_episodes=1, settings={"n_epochs": 2})
+    settings = replace(bench_settings, rows=(*rows, longer), targets={"noise": "Noise"})
+    return make_plan(settings, bench_root / "data", tmp_path / "cache")
+
+
+def test_rows_of_one_fit_share_it_and_answer_as_alone(
+    fitting_plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, store = fitting_plan, ResultStore(tmp_path / "r.sqlite")
+    jobs = list(open_jobs(plan, store))
+    assert [(job.rows, job.episodes) for job in jobs] == [
+        ((0, 1, 2), (0,)),
+        ((3,), (0,)),  # other settings of the fit
+        ((0, 1, 2), (1,)),
+    ]
+    target = plan.targets["noise"]
+    task = target.draw(plan, 0).load(target.data).task
+    pretrained = plan.pretrained(plan.rows[0])
+    alone = [row.method.solve(pretrained.encoder, pretrained.pcn, task) for row in plan.rows[:3]]  # type: ignore[union-attr]
+    answers, n_fits = [], 0
+    for row in plan.rows[:3]:
+        kind = type(row.method)
+        monkeypatch.setattr(kind, "answer_by", _kept(kind.answer_by, answers))  # type: ignore[union-attr]
+    fit = FineTuning.fit
+    monkeypatch.setattr(
+        runner, "time", SimpleNamespace(perf_counter=lambda: 10.0 * n_fits + len(answers))
+    )
+
+    def count(self: FineTuning, *arguments: object) -> object:
+        nonlocal n_fits
+        n_fits += 1
+        return fit(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FineTuning, "fit", count)
+    results = solve(plan, jobs[0], lambda _row, _target: pytest.fail("no features are needed"))
+    assert n_fits == 1
+    assert [len(found) for found in results] == [1, 1, 1]
+    for expected, found in zip(alone, answers, strict=True):
+        assert torch.equal(expected.scores, found.scores)
+    assert [found[0].seconds for found in results] == [11.0] * 3  # as if each had fitted alone
+
+
+def test_a_row_that_has_an_episode_already_is_left_out_of_its_fit(
+    fitting_plan: Plan, tmp_path: Path
+) -> None:
+    plan, store = fitting_plan, ResultStore(tmp_path / "r.sqlite")
+    run = plan.run(plan.rows[1], plan.targets["noise"])
+    store.add(run, [EpisodeResult(0, 50.0, 1.0)])
+    assert next(iter(open_jobs(plan, store))) == Job((0, 2), "noise", (0,))
+
+
+def _kept(answer_by: Callable[..., Solution], answers: list[Solution]) -> Callable[..., Solution]:
+    def answer(*arguments: object) -> Solution:
+        answers.append(answer_by(*arguments))
+        return answers[-1]
+
+    return answer
+
+
+def test_precision_is_part_of_a_rows_identity(
+    bench_settings: BenchSettings,
+    bench_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def plan_with(*rows: RowSettings) -> Plan:
+        settings = replace(bench_settings, rows=rows, targets={"noise": "Noise"})
+        return make_plan(settings, bench_root / "data", tmp_path / "cache")
+
+    short = {"preset": "robust", "changes": {"n_iterations": 0}}
+    row = RowSettings("appl", n_episodes=1, settings=short)
+    plan = plan_with(row, replace(row, precision="bf16"))
+    target = plan.targets["noise"]
+    assert [r.title for r in plan.rows] == ["APPL", "APPL, bf16"]
+    assert plan.run(plan.rows[0], target).key != plan.run(plan.rows[1], target).key
+    scores = []
+    monkeypatch.setattr(APPL, "solve", _kept(APPL.solve, scores))
+    jobs = [Job((number,), "noise", (0,)) for number in (0, 1, 0)]
+    monkeypatch.setattr(compute, "cpu_has_bf16_units", lambda: True)
+    for job in jobs:
+        solve_here(plan, job, tmp_path)
+    first, rounded, again = (solution.scores for solution in scores)
+    assert torch.equal(first, again) and not torch.equal(first, rounded)
+    assert (first.softmax(1) - rounded.softmax(1)).abs().max() < 0.1
+    monkeypatch.setattr(compute, "cpu_has_bf16_units", lambda: False)
+    with pytest.raises(SettingsError, match=r"'APPL, bf16': .* no bf16 units"):
+        solve_here(plan, jobs[1], tmp_path)
+    with pytest.raises(SettingsError, match=r"'tim': precision = 'bf16' .* frozen features"):
+        plan_with(RowSettings("tim", precision="bf16"))

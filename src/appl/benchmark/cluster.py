@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, Target
-from appl.benchmark.runner import Done, Job, be_a_worker, embedding_rows, solve
+from appl.benchmark.runner import Done, Job, Results, be_a_worker, embedding_rows, solve
 from appl.errors import ApplError
-from appl.store import EpisodeResult
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ Arrays = dict[tuple[str, str], NDArray[np.float32]]
 _opened: dict[str, tuple[Plan, Arrays]] = {}
 
 
-def _solve(shared: SharedPlan, job: Job) -> list[EpisodeResult]:
+def _solve(shared: SharedPlan, job: Job) -> Results:
     """Solve a job in a worker of the cluster."""
     if shared.key not in _opened:
         _opened.clear()

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from appl.benchmark.replay import check_settings, draw, draw_many, replay_digest
 from appl.benchmark.sensitivity import sensitivity_rows
-from appl.core.methods import METHODS, Method
+from appl.core.methods import METHODS, FeatureMethod, Method
 from appl.datasets.episodes import EpisodeDraw
 from appl.datasets.listed_files import refuse_other_files
 from appl.datasets.locate import open_target
@@ -39,13 +39,15 @@ class Row:
     weights: str  # their name or file
     weights_digest: str
     encoder: str
+    precision: Literal["fp32", "bf16"] = "fp32"
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that decide the results: presets are resolved to their values."""
         resolve = getattr(self.method, "settings", None)
         values: Any = resolve() if resolve is not None else self.method
-        return asdict(values)
+        precision = {} if self.precision == "fp32" else {"precision": self.precision}
+        return asdict(values) | precision
 
     @property
     def takes(self) -> str:
@@ -223,14 +225,21 @@ def _row(
     name = row.weights or settings.weights
     if kind.card.is_meta_trained and name in weights:
         _check_head(row, weights[name], settings)
+    if row.precision != "fp32" and isinstance(method, FeatureMethod):
+        raise SettingsError(
+            f"row {row.method!r}: precision = {row.precision!r} is for rows that run the encoder, "
+            "and this one works on frozen features, which are fp32; take it out"
+        )
+    title = row.title or kind.card.title
     return Row(
         method,
         row.method,
-        row.title or kind.card.title,
+        title if row.precision == "fp32" else f"{title}, {row.precision}",
         row.n_episodes or settings.n_episodes,
         name,
         digests[name],
         weights.get(name, weights[settings.weights]).encoder.meta.name,
+        row.precision,
     )
 
 

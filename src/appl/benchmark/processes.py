@@ -7,12 +7,11 @@ from pathlib import Path
 
 from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, make_plan
-from appl.benchmark.runner import Done, Job, be_a_worker, solve
+from appl.benchmark.runner import Done, Job, Results, be_a_worker, solve
 from appl.core.processes import end_with_parent
 from appl.datasets.manifest import Manifest
 from appl.errors import ApplError
 from appl.settings.benchmark import BenchSettings
-from appl.store import EpisodeResult
 
 
 class ProcessWorkers:
@@ -23,7 +22,7 @@ class ProcessWorkers:
         context = multiprocessing.get_context("spawn")
         start = (plan.settings, data_root, cache, plan.manifest)
         self._pool = ProcessPoolExecutor(n_workers, context, _start, start)
-        self._running: dict[Future[list[EpisodeResult]], Job] = {}
+        self._running: dict[Future[Results], Job] = {}
 
     def submit(self, job: Job) -> None:
         """Take a job."""
@@ -58,7 +57,7 @@ def _start(
     _plan, _cache = make_plan(settings, data_root, cache, manifest=manifest), cache
 
 
-def _work(job: Job) -> list[EpisodeResult]:
+def _work(job: Job) -> Results:
     assert _plan is not None
     plan = _plan
     return solve(plan, job, lambda row, target: open_features(embed(plan, row, target, _cache)))

@@ -6,12 +6,12 @@ workers (`processes`, `cluster`) change nothing but the time.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,9 +20,17 @@ from numpy.typing import NDArray
 from appl._version import __version__
 from appl.benchmark.features import embed
 from appl.benchmark.plan import Plan, Row, Target
-from appl.core.compute import resolve_compute
+from appl.core.compute import Compute, resolve_compute
 from appl.core.episode import STRANGER, right_answers
-from appl.core.methods import EpisodicMethod, FeatureMethod
+from appl.core.methods import (
+    EpisodicMethod,
+    FeatureMethod,
+    FittingMethod,
+    ImageMethod,
+    Solution,
+)
+from appl.datasets.episodes import EpisodeDraw
+from appl.errors import SettingsError
 from appl.settings.compute import ComputeSettings
 from appl.store import EpisodeResult, ResultStore
 
@@ -33,14 +41,15 @@ EPISODES_IN_CACHE = 8  # … and so many at a time, whose features fit into a pr
 
 @dataclass(frozen=True)
 class Job:
-    """Some episodes of one row on one target."""
+    """Some episodes on one target, of one row or of several that share their fits."""
 
-    row: int
+    rows: tuple[int, ...]
     target: str
     episodes: tuple[int, ...]
 
 
-Done = tuple[Job, list[EpisodeResult]]
+Results = list[list[EpisodeResult]]  # a list for each row of a job
+Done = tuple[Job, Results]
 Features = Callable[[Row, Target], NDArray[np.float32]]
 OnResult = Callable[[Row, Target, list[EpisodeResult]], None]
 
@@ -91,9 +100,11 @@ def run_plan(
                 return
             for job, results in workers.done():
                 n_running -= 1
-                row, target = plan.rows[job.row], plan.targets[job.target]
-                store.add(plan.run(row, target), results)
-                on_result(row, target, results)
+                target = plan.targets[job.target]
+                for number, found in zip(job.rows, results, strict=True):
+                    row = plan.rows[number]
+                    store.add(plan.run(row, target), found)
+                    on_result(row, target, found)
     finally:
         workers.close()
 
@@ -107,6 +118,7 @@ def embedding_rows(plan: Plan) -> list[Row]:
 def open_jobs(plan: Plan, store: ResultStore) -> Iterator[Job]:
     """List what is left to do: the first episodes of every row and target before later ones."""
     jobs = []
+    sharing: dict[tuple[Hashable, str, int], list[int]] = {}
     for number, row in enumerate(plan.rows):
         size = 1
         if isinstance(row.method, FeatureMethod):
@@ -114,44 +126,82 @@ def open_jobs(plan: Plan, store: ResultStore) -> Iterator[Job]:
         for target in plan.targets.values():
             done = store.done(plan.run(row, target))
             left = [episode for episode in range(row.n_episodes) if episode not in done]
+            if isinstance(row.method, FittingMethod):
+                fit = (row.weights, row.precision, row.method.fitting)
+                for episode in left:
+                    sharing.setdefault((fit, target.name, episode), []).append(number)
+                continue
             for start in range(0, len(left), size):
-                jobs.append(Job(number, target.name, tuple(left[start : start + size])))
-    return iter(sorted(jobs, key=lambda job: (job.episodes[0], job.row)))
+                jobs.append(Job((number,), target.name, tuple(left[start : start + size])))
+    for (_, name, episode), numbers in sharing.items():
+        jobs.append(Job(tuple(numbers), name, (episode,)))
+    return iter(sorted(jobs, key=lambda job: (job.episodes[0], job.rows)))
 
 
-def solve(plan: Plan, job: Job, features_of: Features) -> list[EpisodeResult]:
+def solve(plan: Plan, job: Job, features_of: Features) -> Results:
     """Solve the episodes of a job in this process."""
-    row, target = plan.rows[job.row], plan.targets[job.target]
-    pretrained = plan.pretrained(row)
-    method = row.method
-    if isinstance(method, FeatureMethod) and method.card.takes_many:
-        return _solve_together(plan, job, method, features_of(row, target))
-    results = []
-    record: dict[str, Any]
+    target = plan.targets[job.target]
+    first = plan.rows[job.rows[0]]
+    if isinstance(first.method, FeatureMethod):
+        return [_solve_features(plan, job, first.method, features_of(first, target))]
+    results: Results = [[] for _ in job.rows]
     for episode in job.episodes:
         draw = target.draw(plan, episode)
-        if isinstance(method, FeatureMethod):
-            features = features_of(row, target)
-            support, query = (
-                torch.from_numpy(features[rows.numpy()]) for rows in (draw.support, draw.query)
-            )
+        task = draw.load(target.data).task
+        fit = None
+        for number, found in zip(job.rows, results, strict=True):
+            row = plan.rows[number]
+            pretrained = plan.pretrained(row)
+            pretrained.encoder.place(row_compute(row))
             started = time.perf_counter()
-            scores, record = method.scores(support, draw.class_ids, query), {}
-        else:
-            task = draw.load(target.data).task
-            started = time.perf_counter()
-            if isinstance(method, EpisodicMethod):
+            if isinstance(row.method, FittingMethod):
+                # Each row's time is what it would take alone.
+                fit = fit or _Fit(row.method.fit(pretrained.encoder, task), started)
+                started = time.perf_counter() - fit.seconds
+                solution = row.method.answer_by(fit.fitted, task)
+            elif isinstance(row.method, EpisodicMethod):
                 assert pretrained.head is not None  # the plan refuses a row without
                 with torch.no_grad():
-                    scores = method.answer(pretrained.encoder, pretrained.head.module, task)
-                record = {}
+                    head = pretrained.head.module
+                    solution = Solution(row.method.answer(pretrained.encoder, head, task))
             else:
-                solution = method.solve(pretrained.encoder, pretrained.pcn, task)
-                scores, record = solution.scores, solution.record
-        seconds = time.perf_counter() - started
-        right = right_answers(scores, draw.query_class_ids).double().mean().item()
-        results.append(EpisodeResult(episode, 100 * right, seconds, record, __version__))
+                assert isinstance(row.method, ImageMethod)
+                solution = row.method.solve(pretrained.encoder, pretrained.pcn, task)
+            seconds = time.perf_counter() - started
+            found.append(_result(episode, draw, solution, seconds))
     return results
+
+
+class _Fit:
+    """What a fit has left, and the seconds since it was started."""
+
+    def __init__(self, fitted: object, started: float) -> None:
+        self.fitted = fitted
+        self.seconds = time.perf_counter() - started
+
+
+def _solve_features(
+    plan: Plan, job: Job, method: FeatureMethod, features: NDArray[np.float32]
+) -> list[EpisodeResult]:
+    """Solve episodes of a row on frozen features."""
+    if method.card.takes_many:
+        return _solve_together(plan, job, method, features)
+    results = []
+    for episode in job.episodes:
+        draw = plan.targets[job.target].draw(plan, episode)
+        support, query = (
+            torch.from_numpy(features[rows.numpy()]) for rows in (draw.support, draw.query)
+        )
+        started = time.perf_counter()
+        solution = Solution(method.scores(support, draw.class_ids, query))
+        seconds = time.perf_counter() - started
+        results.append(_result(episode, draw, solution, seconds))
+    return results
+
+
+def _result(episode: int, draw: EpisodeDraw, solution: Solution, seconds: float) -> EpisodeResult:
+    right = right_answers(solution.scores, draw.query_class_ids).double().mean().item()
+    return EpisodeResult(episode, 100 * right, seconds, solution.record, __version__)
 
 
 def _solve_together(
@@ -174,6 +224,17 @@ def _solve_together(
         EpisodeResult(episode, 100 * share, seconds, {}, __version__)
         for episode, share in zip(job.episodes, shares, strict=True)
     ]
+
+
+def row_compute(row: Row) -> Compute:
+    """Return how a row computes: a precision that is part of its identity has no fall-back."""
+    compute = resolve_compute(ComputeSettings("cpu", precision=row.precision))
+    if row.precision == "bf16" and compute.precision == "fp32":
+        raise SettingsError(
+            f"row {row.title!r}: precision = 'bf16', and this processor has no bf16 units; take "
+            "it out of the configuration, or run it on one that has"
+        )
+    return compute
 
 
 def be_a_worker() -> None:

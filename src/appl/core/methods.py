@@ -7,6 +7,7 @@ its own answers `answer(encoder, head, task)`, in training as in a benchmark. It
 a device name or an accuracy: those belong to the runner and to the training loop.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -59,6 +60,29 @@ class ImageMethod(Protocol):
 
     def solve(self, encoder: nn.Module, pcn: nn.Module, task: Task) -> Solution:
         """Answer the task; encoder and PCN stay as they were."""
+        ...
+
+
+@runtime_checkable
+class FittingMethod(Protocol):
+    """An image method in two steps: a fit to the task, then an answer by what the fit has left.
+
+    Rows with the same `fitting` share the fit of a task, which is nearly all of their time.
+    """
+
+    card: ClassVar[MethodCard]
+
+    @property
+    def fitting(self) -> Hashable:
+        """All that decides the fit of a task."""
+        ...
+
+    def fit(self, encoder: Any, task: Task) -> Any:
+        """Fit to the task; the encoder stays as it was."""
+        ...
+
+    def answer_by(self, fitted: Any, task: Task) -> Solution:
+        """Answer the task by a fit, which stays as it was."""
         ...
 
 

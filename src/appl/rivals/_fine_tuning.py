@@ -4,8 +4,9 @@ A fresh linear head and a copy of the encoder step together down the cross-entro
 of supports, without augmentation. The rivals that begin so differ in what they do afterwards.
 """
 
+from collections.abc import Hashable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from appl.core.episode import Task
+from appl.core.methods import Solution
 from appl.core.seeds import generator_for
 from appl.encoders import Encoder
 from appl.settings._checks import check_ranges, setting
@@ -58,8 +60,20 @@ class FineTuning:
     def __post_init__(self) -> None:
         check_ranges(self)
 
-    def fit(self, encoder: Encoder, task: Task, trains: Literal["all", "head"] = "all") -> Fitted:
+    @property
+    def what_trains(self) -> Literal["all", "head"]:
+        """Head and encoder, or the head alone."""
+        return "all"
+
+    @property
+    def fitting(self) -> Hashable:
+        """The settings of the recipe: what a rival does afterwards has no part in the fit."""
+        recipe = tuple(getattr(self, field.name) for field in fields(FineTuning))
+        return "fine-tuning", self.what_trains, *recipe
+
+    def fit(self, encoder: Encoder, task: Task) -> Fitted:
         """Fit a head and a copy of the encoder to the supports, or the head alone."""
+        trains = self.what_trains
         encoder = deepcopy(encoder).eval().requires_grad_(trains == "all")
         generator = generator_for("fine-tuning", self.seed)
         # A frozen encoder's features do not change from step to step.
@@ -93,6 +107,14 @@ class FineTuning:
                 total += float(loss.detach()) * len(batch)
             losses.append(total / task.n_support)
         return Fitted(encoder, weight.detach(), bias.detach(), tuple(losses))
+
+    def answer_by(self, fitted: Fitted, task: Task) -> Solution:
+        """Answer the task by a fit, which stays as it was: where the rivals differ."""
+        raise NotImplementedError
+
+    def solve(self, encoder: Encoder, pcn: nn.Module, task: Task) -> Solution:  # noqa: ARG002
+        """Fit, then answer."""
+        return self.answer_by(self.fit(encoder, task), task)
 
 
 def with_batch_statistics(encoder: Encoder, pixels: Tensor) -> Tensor:

@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
 from appl.core.episode import Task
 from appl.core.features import centre_and_normalise
 from appl.core.methods import METHODS, MethodCard, Solution
 from appl.core.propagation import propagate
-from appl.encoders import Encoder
-from appl.rivals._fine_tuning import FineTuning
+from appl.rivals._fine_tuning import FineTuning, Fitted
 from appl.settings._checks import setting
 
 
@@ -35,9 +32,8 @@ class AdaptedPropagation(FineTuning):
     alpha: float = setting(0.8, "how far labels travel", 0, 1)
     n_neighbours: int = setting(10, "of each image in the graph", 1)
 
-    def solve(self, encoder: Encoder, pcn: nn.Module, task: Task) -> Solution:  # noqa: ARG002
+    def answer_by(self, fitted: Fitted, task: Task) -> Solution:
         """Return the log of the propagated class probabilities."""
-        fitted = self.fit(encoder, task)
         support, query = (fitted.encoder.encode(images) for images in (task.support, task.query))
         class_ids = task.class_ids.to(support.device)
         support, query = centre_and_normalise(support, class_ids, query)

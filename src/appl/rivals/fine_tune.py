@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from torch import nn
-
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard, Solution
-from appl.encoders import Encoder
-from appl.rivals._fine_tuning import FineTuning
+from appl.rivals._fine_tuning import FineTuning, Fitted
 from appl.settings._checks import setting
 
 
@@ -31,7 +28,11 @@ class FineTune(FineTuning):
     )
     trains: Literal["all", "head"] = setting("all", "head and encoder; or the head alone")
 
-    def solve(self, encoder: Encoder, pcn: nn.Module, task: Task) -> Solution:  # noqa: ARG002
-        """Return W f(q) + b of a fine-tuned copy."""
-        fitted = self.fit(encoder, task, self.trains)
+    @property
+    def what_trains(self) -> Literal["all", "head"]:
+        """Head and encoder, or the head alone."""
+        return self.trains
+
+    def answer_by(self, fitted: Fitted, task: Task) -> Solution:
+        """Return W f(q) + b."""
         return Solution(fitted.scores(fitted.encoder.encode(task.query)), fitted.record())

@@ -1,15 +1,14 @@
 """Transductive fine-tuning (Guo et al., 2020): the queries' own statistics in the batch norms."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import nn
 
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard, Solution
-from appl.encoders import Encoder
-from appl.rivals._fine_tuning import FineTuning, with_batch_statistics
+from appl.rivals._fine_tuning import FineTuning, Fitted, with_batch_statistics
 
 
 @METHODS.register("transductive_fine_tune")
@@ -30,10 +29,10 @@ class TransductiveFineTune(FineTuning):
         needs="weights",
     )
 
-    def solve(self, encoder: Encoder, pcn: nn.Module, task: Task) -> Solution:  # noqa: ARG002
-        """Return W f(q) + b of a fine-tuned copy, the queries in one batch."""
-        fitted = self.fit(encoder, task)
+    def answer_by(self, fitted: Fitted, task: Task) -> Solution:
+        """Return W f(q) + b, the queries in one batch."""
+        encoder = deepcopy(fitted.encoder)  # its norms will remember the queries
         with torch.no_grad():
-            pixels = fitted.encoder.normalise(task.query)
-            scores = fitted.scores(with_batch_statistics(fitted.encoder, pixels))
+            features = with_batch_statistics(encoder, encoder.normalise(task.query))
+        scores = fitted.scores(features)
         return Solution(scores, fitted.record())

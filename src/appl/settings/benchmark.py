@@ -1,7 +1,7 @@
 """Settings of a benchmark: rows × targets under one protocol, from a TOML file."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from appl.errors import SettingsError
 from appl.settings._checks import check_ranges, setting
@@ -45,6 +45,9 @@ class RowSettings:
     weights: str = ""  # of its own, a .safetensors file; default: the benchmark's
     weights_digest: str = ""  # what they must be; enough for tables where the file is not at hand
     n_episodes: int = setting(0, "0: as many as the benchmark says", 0)
+    precision: Literal["fp32", "bf16"] = setting(
+        "fp32", "bf16: faster where the processor has units for it; part of the row's identity"
+    )
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
