@@ -47,6 +47,10 @@ class Placing:
         parts = zip(self.centrings, self.shares, vectors, strict=True)
         return torch.cat([share**0.5 * centring(kind) for centring, share, kind in parts], 1)
 
+    def task(self, kinds: list[Described]) -> tuple[Tensor, Tensor]:
+        """Return the unit vectors of a task's supports and of its queries."""
+        return self([kind.support for kind in kinds]), self([kind.query for kind in kinds])
+
 
 @dataclass(frozen=True)
 class InformedAnswer:
@@ -62,8 +66,7 @@ class InformedAnswer:
     ) -> "InformedAnswer":
         """Find the weights on the supports and queries of a task."""
         placing = Placing.of(kinds, class_ids)
-        support = placing([kind.support for kind in kinds])
-        query = placing([kind.query for kind in kinds])
+        support, query = placing.task(kinds)
         values = asdict(settings)
         values["evenness"] = fitting_evenness(support, class_ids, query, **values)
         del values["least_evenness"], values["uneven_at"]
@@ -110,9 +113,7 @@ def fit_to_pile(
     kinds: list[Described], class_ids: Tensor, settings: InformationSettings
 ) -> InformationSettings:
     """Return the settings with the one pull to equal shares that fits this pile."""
-    placing = Placing.of(kinds, class_ids)
-    support = placing([kind.support for kind in kinds])
-    query = placing([kind.query for kind in kinds])
+    support, query = Placing.of(kinds, class_ids).task(kinds)
     evenness = fitting_evenness(support, class_ids, query, **asdict(settings))
     return replace(settings, evenness=evenness, least_evenness=evenness)
 
@@ -121,11 +122,9 @@ def weigh_together(
     source: str, kinds: list[Described], class_ids: Tensor, settings: InformationSettings
 ) -> Tensor:
     """Return −log P of the queries (n_query, n_way), so that softmax(−h) gives P back."""
-    query = [kind.query for kind in kinds]
     if source == "propagation":
-        placing = Placing.of(kinds, class_ids)
-        support = placing([kind.support for kind in kinds])
-        probs = propagate(support, class_ids, placing(query), int(class_ids.max()) + 1)
+        support, query = Placing.of(kinds, class_ids).task(kinds)
+        probs = propagate(support, class_ids, query, int(class_ids.max()) + 1)
         return -probs.clamp(min=1e-6).log()
     answer = InformedAnswer.fit(kinds, class_ids, settings)
-    return -torch.log_softmax(answer.scores(answer.place(query)), 1)
+    return -torch.log_softmax(answer.scores(answer.place([kind.query for kind in kinds])), 1)
