@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The stamp is rebuilt when what is installed would change.
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format bench-speed clean
+.PHONY: demo test check format bench-speed results clean
 
 demo: $(STAMP)
 	$(BIN)/appl demo
@@ -25,6 +25,9 @@ format: $(STAMP)
 
 bench-speed: $(STAMP)
 	$(BIN)/python benchmarks/adapt_speed.py
+
+results: $(STAMP)
+	$(BIN)/python benchmarks/results_page.py
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

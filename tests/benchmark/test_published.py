@@ -1,6 +1,8 @@
 """The configurations of docs/results: they load, and ask for no result that is there already."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,11 @@ def test_table_3_has_the_seven_variants() -> None:
 
     rows = load_settings(BenchSettings, RESULTS / "configs" / "table3.toml").rows
     assert [row.settings.get("variant") for row in rows] == [None, *VARIANTS]
+
+
+def test_the_page_says_what_the_stored_results_say() -> None:
+    script = RESULTS.parents[1] / "benchmarks" / "results_page.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

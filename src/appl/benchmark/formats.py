@@ -67,7 +67,7 @@ def write_table(table: ResultTable, form: str) -> str:
 
 def to_markdown(table: ResultTable) -> str:
     """Write accuracies with intervals, then paired differences."""
-    return "\n".join(_markdown_grid(grid) for grid in make_grids(table))
+    return "\n".join(markdown_grid(grid) for grid in make_grids(table))
 
 
 def to_latex(table: ResultTable) -> str:
@@ -124,7 +124,8 @@ def latex_escape(words: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in _one_line(words))
 
 
-def _markdown_grid(grid: Grid) -> str:
+def markdown_grid(grid: Grid) -> str:
+    """Write one grid with its caption and notes."""
     marks = {"": "", "bold": "**", "italic": "*"}
 
     def cell(text: Text) -> str:

@@ -1,0 +1,88 @@
+"""Fill the tables of docs/results.md from the stored results, and write them as files, too.
+
+    python benchmarks/results_page.py            # or: make results
+
+Every block of the page that begins with `<!-- table: NAME … -->` gets the table of these
+configurations; rows that have no results are left out. `docs/results/tables` gets each as LaTeX and
+CSV, `docs/results` the sensitivity plots. All numbers come from the export in docs/results.
+`--check` changes nothing and fails if the page does not say what the results say.
+"""
+
+import argparse
+import re
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from appl.benchmark.collection import Collection, collect
+from appl.benchmark.curves import sensitivity_curves
+from appl.benchmark.formats import markdown_grid, to_csv, to_latex
+from appl.benchmark.grids import make_grids
+from appl.benchmark.plan import make_outline
+from appl.benchmark.tables import ResultTable, make_table
+from appl.core.files import write_atomically
+from appl.report.figures import curve_panels, save_figure
+from appl.settings.benchmark import BenchSettings
+from appl.settings.files import load_settings
+from appl.store import ResultStore
+
+DOCS = Path(__file__).parents[1] / "docs"
+BLOCK = re.compile(r"(<!-- table: ([\w. -]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+def collection_of(name: str, store: ResultStore) -> Collection:
+    """Find the results of a configuration in docs/results/configs."""
+    settings = load_settings(BenchSettings, DOCS / "results" / "configs" / f"{name}.toml")
+    return collect(make_outline(settings), store)
+
+
+def table_of(names: list[str], store: ResultStore) -> ResultTable:
+    """Make the table of some configurations, of the rows that have results."""
+    table = make_table([collection_of(name, store) for name in names])
+    return replace(table, rows={row: t for row, t in table.rows.items() if table.found(row)})
+
+
+def shown(table: ResultTable) -> str:
+    """Write a table as the page shows it: what the copies of the data are is said once, above."""
+    grids = [
+        replace(grid, notes=tuple(note for note in grid.notes if not note.startswith("Data: ")))
+        for grid in make_grids(table)
+    ]
+    return "\n" + "\n".join(markdown_grid(grid) for grid in grids) + "\n"
+
+
+def filled(page: str, tables: dict[str, ResultTable]) -> str:
+    """Return the page with its blocks made anew."""
+    return BLOCK.sub(lambda block: block[1] + shown(tables[block[2]]) + block[3], page)
+
+
+def main() -> int:
+    """Fill, or check."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true")
+    is_check = parser.parse_args().check
+    path = DOCS / "results.md"
+    page = path.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        store = ResultStore(Path(folder) / "results.sqlite")
+        store.load_export(DOCS / "results")
+        tables = {block[2]: table_of(block[2].split(), store) for block in BLOCK.finditer(page)}
+        curves = sensitivity_curves(collection_of("sensitivity", store))
+        store.close()
+    new = filled(page, tables)
+    if is_check:
+        if new != page:
+            print("docs/results.md does not say what docs/results says; run `make results`")
+        return int(new != page)
+    write_atomically(path, new.encode())
+    for names, table in tables.items():
+        file = DOCS / "results" / "tables" / names.split()[0]
+        write_atomically(file.with_suffix(".csv"), to_csv(table).encode())
+        write_atomically(file.with_suffix(".tex"), to_latex(table).encode())
+    save_figure(curve_panels(curves), DOCS / "results" / "sensitivity.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
