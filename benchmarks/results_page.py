@@ -25,7 +25,7 @@ from appl.core.files import write_atomically
 from appl.report.figures import curve_panels, save_figure
 from appl.settings.benchmark import BenchSettings
 from appl.settings.files import load_settings
-from appl.store import ResultStore
+from appl.store import ResultStore, read_export
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"(<!-- table: ([\w. -]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -66,7 +66,7 @@ def main() -> int:
     page = path.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         store = ResultStore(Path(folder) / "results.sqlite")
-        store.load_export(DOCS / "results")
+        read_export(store, DOCS / "results")
         tables = {block[2]: table_of(block[2].split(), store) for block in BLOCK.finditer(page)}
         curves = sensitivity_curves(collection_of("sensitivity", store))
         store.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from appl.errors import DataError
-from appl.store import EpisodeResult, ResultStore, Run
+from appl.store import EpisodeResult, ResultStore, Run, read_export, write_export
 
 RUN = Run(
     method="tim",
@@ -67,11 +67,40 @@ def test_names_of_files_do_not_make_another_run(tmp_path: Path) -> None:
 def test_export_and_import_give_the_same_store(tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "r.sqlite")
     store.add(RUN, [EpisodeResult(i, 100 / 3 + i, 0.25, {"loss": [1.5]}, "1.0") for i in range(3)])
-    store.export(tmp_path / "out")
+    write_export(store, tmp_path / "out")
     other = ResultStore(tmp_path / "other.sqlite")
-    other.load_export(tmp_path / "out")
-    other.load_export(tmp_path / "out")
+    read_export(other, tmp_path / "out")
+    read_export(other, tmp_path / "out")
     assert other.results(RUN) == store.results(RUN)
+
+
+def test_an_export_is_short_and_exact(tmp_path: Path) -> None:
+    run = replace(RUN, protocol={"n_way": 5, "n_query": 15})
+    other = replace(run, target="tiles", data_digest="d2")
+    at = "2026-01-01T00:00:00+00:00"
+    # Shares of 75 queries in float arithmetic, and a number that is none.
+    shares = [100 * (right / 75) for right in range(76)] + [12.3456, 33.33333]
+    store = ResultStore(tmp_path / "r.sqlite")
+    results = [EpisodeResult(i, share, 0.25, {}, "1.0", at) for i, share in enumerate(shares)]
+    store.add(run, results)
+    store.add(other, [EpisodeResult(0, 40.0, 1.0, {"loss": 2}, "", at), results[1]])
+    write_export(store, tmp_path / "out")
+    lines = (tmp_path / "out" / "episodes.csv").read_text().splitlines()
+    assert ",59,78.6667,0.250,,," in lines  # run, version and time are those of the line above
+    again = ResultStore(tmp_path / "again.sqlite")
+    read_export(again, tmp_path / "out")
+    for each in (run, other):
+        assert again.results(each) == store.results(each)
+        assert len(again.results(each)) in (2, 78)
+
+
+def test_an_export_whose_files_do_not_belong_together_is_named(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "r.sqlite")
+    store.add(RUN, [EpisodeResult(0, 50.0, 1.0)])
+    write_export(store, tmp_path / "out")
+    (tmp_path / "out" / "runs.json").write_text("{}")
+    with pytest.raises(DataError, match=f"a run {RUN.key[:16]} that runs.json has not"):
+        read_export(ResultStore(tmp_path / "other.sqlite"), tmp_path / "out")
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -103,10 +132,10 @@ def test_a_store_of_schema_1_learns_of_its_data(tmp_path):
     store = ResultStore(path)
     store.note_data("ab", "partial: 4 of 200 classes")
     store.note_data("ab", "partial: 5 of 200 classes")
-    store.export(tmp_path / "text")
+    write_export(store, tmp_path / "text")
     store.close()
     other = ResultStore(tmp_path / "other.sqlite")
-    other.load_export(tmp_path / "text")
+    read_export(other, tmp_path / "text")
     assert other.standings() == {"ab": "partial: 5 of 200 classes"}
     (tmp_path / "text" / "data.json").unlink()
-    other.load_export(tmp_path / "text")  # as schema 1 exported
+    read_export(other, tmp_path / "text")  # as schema 1 exported

@@ -43,10 +43,10 @@ def export(
     results: Store = Path("results.sqlite"),
 ) -> None:
     """Write the whole store as text: small, and comparable line by line."""
-    from appl.store import ResultStore
+    from appl.store import ResultStore, write_export
 
     store = ResultStore(results)
-    store.export(folder)
+    write_export(store, folder)
     store.close()
 
 
@@ -56,8 +56,8 @@ def import_(
     results: Store = Path("results.sqlite"),
 ) -> None:
     """Add an exported store to a result store: what is there already stays."""
-    from appl.store import ResultStore
+    from appl.store import ResultStore, read_export
 
     store = ResultStore(results)
-    store.load_export(folder)
+    read_export(store, folder)
     store.close()

@@ -1,28 +1,22 @@
 """Results of the benchmark: one row an episode, durable as soon as it is written.
 
-SQLite in WAL mode; a killed run loses at most the episodes in flight. `export` writes the store
-as text that is small and can be compared line by line, `load_export` reads it back.
+SQLite in WAL mode; a killed run loses at most the episodes in flight.
 """
 
-import csv
 import hashlib
-import io
 import json
 import sqlite3
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from appl.core.files import write_atomically
 from appl.errors import DataError
 
 SCHEMA_VERSION = 2
 DATA = "CREATE TABLE data (digest TEXT PRIMARY KEY, standing TEXT NOT NULL);"  # since 2
-EXPORTED = ("run", "episode", "accuracy", "seconds", "version", "finished_at", "record")
 
 
 @dataclass(frozen=True)
@@ -150,47 +144,6 @@ class ResultStore:
             EpisodeResult(number, accuracy, seconds, json.loads(record), version, at)
             for number, accuracy, seconds, record, version, at in rows
         ]
-
-    def export(self, folder: Path) -> None:
-        """Write `runs.json`, `data.json` and `episodes.csv`: the whole store as text."""
-        runs = sorted(self.runs(), key=lambda run: run.key)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(EXPORTED)
-        for run in runs:
-            for r in self.results(run):
-                seconds = f"{r.seconds:.3f}"
-                record = json.dumps(r.record, separators=(",", ":"))
-                stamp = (r.version, r.finished_at, record)
-                writer.writerow([run.key[:16], r.episode, repr(r.accuracy), seconds, *stamp])
-        described = {run.key[:16]: asdict(run) for run in runs}
-        data = json.dumps(self.standings(), indent=1, ensure_ascii=False) + "\n"
-        write_atomically(folder / "data.json", data.encode())
-        write_atomically(folder / "episodes.csv", text.getvalue().encode())
-        write_atomically(folder / "runs.json", (json.dumps(described, indent=1) + "\n").encode())
-
-    def load_export(self, folder: Path) -> None:
-        """Add what `export` wrote."""
-        runs = json.loads((folder / "runs.json").read_text(encoding="utf-8"))
-        by_run: dict[str, list[EpisodeResult]] = {name: [] for name in runs}
-        with closing((folder / "episodes.csv").open(newline="", encoding="utf-8")) as lines:
-            for row in csv.DictReader(lines):
-                by_run[row["run"]].append(
-                    EpisodeResult(
-                        int(row["episode"]),
-                        float(row["accuracy"]),
-                        float(row["seconds"]),
-                        json.loads(row["record"]),
-                        row["version"],
-                        row["finished_at"],
-                    )
-                )
-        for name, results in by_run.items():
-            self.add(Run(**runs[name]), results)
-        data = folder / "data.json"  # exports of schema 1 have none
-        if data.exists():
-            for digest, standing in json.loads(data.read_text(encoding="utf-8")).items():
-                self.note_data(digest, standing)
 
     def _run_id(self, run: Run) -> int:
         values = asdict(run) | {
