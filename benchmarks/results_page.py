@@ -4,8 +4,8 @@
 
 Every block of the page that begins with `<!-- table: NAME … -->` gets the table of these
 configurations; rows that have no results are left out. `docs/results/tables` gets each as LaTeX and
-CSV, `docs/results` the sensitivity plots. All numbers come from the export in docs/results.
-`--check` changes nothing and fails if the page does not say what the results say.
+CSV, `docs/results` the differences and the sensitivity as plots. All numbers come from the export
+in docs/results. `--check` changes nothing and fails if the page does not say what the results say.
 """
 
 import argparse
@@ -22,12 +22,13 @@ from appl.benchmark.grids import make_grids
 from appl.benchmark.plan import make_outline
 from appl.benchmark.tables import ResultTable, make_table
 from appl.core.files import write_atomically
-from appl.report.figures import curve_panels, save_figure
+from appl.report.figures import curve_panels, difference_panel, save_figure
 from appl.settings.benchmark import BenchSettings
 from appl.settings.files import load_settings
 from appl.store import ResultStore, read_export
 
 DOCS = Path(__file__).parents[1] / "docs"
+POINTS = ("resnet10-even", "resnet10-uneven")  # the tables whose shared rows are drawn
 BLOCK = re.compile(r"(<!-- table: ([\w. -]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
@@ -81,6 +82,10 @@ def main() -> int:
         write_atomically(file.with_suffix(".csv"), to_csv(table).encode())
         write_atomically(file.with_suffix(".tex"), to_latex(table).encode())
     save_figure(curve_panels(curves), DOCS / "results" / "sensitivity.svg")
+    drawn = [tables[name] for name in POINTS]
+    shared = {row: takes for row, takes in drawn[0].rows.items() if row in drawn[1].rows}
+    panels = [difference_panel(replace(table, rows=shared), table.title) for table in drawn]
+    save_figure(panels, DOCS / "results" / "points.svg", (7.4, 6.6))
     return 0
 
 

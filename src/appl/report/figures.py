@@ -102,8 +102,11 @@ def _curve_panel(curve: Curve, ends: tuple[float, float]) -> Panel:
     return draw
 
 
-def difference_panel(table: ResultTable) -> Panel:
-    """Draw the paired differences to the reference, a line a column, a colour a row."""
+def difference_panel(table: ResultTable, title: str = "") -> Panel:
+    """Draw the paired differences to the reference, a line a column, a colour a row.
+
+    With a title the panel stands by itself and says which colour is which row.
+    """
     rows = [row for row in table.rows if row != table.reference]
     names = colour_names(rows)
 
@@ -117,7 +120,13 @@ def difference_panel(table: ResultTable) -> Panel:
                     means.append(cell.difference.mean)
                     halves.append(cell.difference.interval)
             axes.errorbar(
-                means, places, xerr=halves, fmt="o", markersize=5, color=colours()[names[row]]
+                means,
+                places,
+                xerr=halves,
+                fmt="o",
+                markersize=5,
+                color=colours()[names[row]],
+                label=row,
             )
         axes.axvline(0, color=colours()["soft"], linewidth=1.5, zorder=1)
         axes.set_yticks(range(len(table.columns)), column_titles(table), parse_math=False)
@@ -126,6 +135,11 @@ def difference_panel(table: ResultTable) -> Panel:
         for place in range(0, len(table.columns), 2):
             axes.axhspan(place - 0.5, place + 0.5, color=colours()["shade"], zorder=0)
         axes.set_xlabel(f"points above {table.reference}", parse_math=False)
+        if title:
+            axes.set_title(title, loc="left", parse_math=False)
+            below = axes.legend(loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2, frameon=False)
+            for text in below.get_texts():
+                text.set_parse_math(False)
 
     return draw
 
