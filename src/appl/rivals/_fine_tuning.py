@@ -4,6 +4,7 @@ A fresh linear head and a copy of the encoder step together down the cross-entro
 of supports, without augmentation. The rivals that begin so differ in what they do afterwards.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from copy import deepcopy
 from dataclasses import dataclass, fields
@@ -42,7 +43,7 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class FineTuning:
+class FineTuning(ABC):
     """The settings of the recipe; every rival that begins with it has them all."""
 
     n_epochs: int = setting(100, "over the supports", 0)
@@ -108,9 +109,9 @@ class FineTuning:
             losses.append(total / task.n_support)
         return Fitted(encoder, weight.detach(), bias.detach(), tuple(losses))
 
+    @abstractmethod
     def answer_by(self, fitted: Fitted, task: Task) -> Solution:
         """Answer the task by a fit, which stays as it was: where the rivals differ."""
-        raise NotImplementedError
 
     def solve(self, encoder: Encoder, pcn: nn.Module, task: Task) -> Solution:  # noqa: ARG002
         """Fit, then answer."""
