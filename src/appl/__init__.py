@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from appl.encoders import ENCODERS, Encoder, EncoderMeta, from_module, import_resnet10
     from appl.labeler import FewShotLabeler
     from appl.labelling.features_classifier import APPLClassifier
-    from appl.method.adaptation import Adaptation, adapt
+    from appl.method.adaptation import adapt
     from appl.method.meta_training import MetaTrainer
+    from appl.method.outcome import Adaptation
     from appl.method.pcn import PCN
     from appl.method.variants import variant
     from appl.settings import AdaptSettings, ComputeSettings, MetaTrainSettings, load_settings
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "APPLClassifier": "appl.labelling.features_classifier",
-    "Adaptation": "appl.method.adaptation",
+    "Adaptation": "appl.method.outcome",
     "AdaptSettings": "appl.settings",
     "ComputeSettings": "appl.settings",
     "ENCODERS": "appl.encoders",

@@ -20,7 +20,8 @@ from appl.labelling.inputs import find_inputs
 from appl.labelling.model import LabelModel
 from appl.labelling.predict import predict_files
 from appl.labelling.rows import LabelRow, write_rows
-from appl.labelling.run import Run, finish, label_pile
+from appl.labelling.run import label_pile
+from appl.labelling.run_folder import Run, finish
 from appl.labelling.start import load_label_start, start_from
 from appl.report.page import write_report
 from appl.settings.files import with_changes

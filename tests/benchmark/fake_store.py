@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from appl.benchmark.collection import Collection, collect
-from appl.benchmark.plan import Outline, Row
+from appl.benchmark.plan import Outline
+from appl.benchmark.rows import Row
 from appl.core.methods import METHODS
 from appl.settings.benchmark import BenchSettings
 from appl.settings.files import structure_settings

@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from appl.benchmark.cluster import RayWorkers
-from appl.benchmark.plan import Plan, Row, Target, make_plan
+from appl.benchmark.plan import Plan, Target, make_plan
 from appl.benchmark.processes import ProcessWorkers
+from appl.benchmark.replay import make_manifest
+from appl.benchmark.rows import Row
 from appl.benchmark.runner import open_jobs, run_plan
 from appl.errors import ApplError
 from appl.settings.benchmark import BenchSettings
@@ -70,6 +73,31 @@ def test_a_node_that_dies_in_the_middle_changes_nothing(
     alone = ResultStore(tmp_path / "alone.sqlite")
     run_plan(plan, cache, alone, lambda p: ProcessWorkers(p, bench_root / "data", cache, 1))
     assert found_in(plan, store) == found_in(plan, alone)
+
+
+def test_a_manifest_is_replayed_by_the_cluster(
+    bench_settings: BenchSettings, bench_root: Path, tmp_path: Path, cluster: Any
+) -> None:
+    data, cache = bench_root / "data", tmp_path / "cache"
+    settings = replace(bench_settings, rows=bench_settings.rows[:2])
+    manifest = make_manifest(settings, data)
+    noise = manifest.targets["noise"]
+    backwards = replace(noise, episodes=noise.episodes[::-1])  # not those that the seed gives
+    manifest = replace(manifest, targets={**manifest.targets, "noise": backwards})
+    plan = make_plan(settings, data, cache, manifest=manifest)
+    ray.init(address=cluster.address, log_to_driver=False)
+    replayed, drawn = ResultStore(tmp_path / "ray.sqlite"), ResultStore(tmp_path / "drawn.sqlite")
+    run_plan(plan, cache, replayed, lambda p: RayWorkers(p, cache, "auto"))
+    assert list(open_jobs(plan, replayed)) == []
+
+    drawn_plan = make_plan(settings, data, cache)
+    run_plan(drawn_plan, cache, drawn, lambda p: ProcessWorkers(p, data, cache, 1))
+    for row, same in zip(plan.rows, drawn_plan.rows, strict=True):
+        for name, target in plan.targets.items():
+            got = [r.accuracy for r in replayed.results(plan.run(row, target))]
+            run = drawn_plan.run(same, drawn_plan.targets[name])
+            expected = [r.accuracy for r in drawn.results(run)]
+            assert got == (expected[::-1] if name == "noise" else expected)
 
 
 def test_a_cluster_that_is_not_there_is_named(plan: Plan, tmp_path: Path) -> None:

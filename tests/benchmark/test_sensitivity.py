@@ -6,7 +6,8 @@ import pytest
 from appl.benchmark.collection import collect
 from appl.benchmark.curves import sensitivity_curves
 from appl.benchmark.mixing import first_difference
-from appl.benchmark.plan import Outline, Row
+from appl.benchmark.plan import Outline
+from appl.benchmark.rows import Row
 from appl.benchmark.sensitivity import sensitivity_rows
 from appl.errors import SettingsError
 from appl.method.row import APPL

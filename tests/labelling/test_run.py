@@ -13,7 +13,8 @@ from appl.labelling.inputs import find_inputs
 from appl.labelling.model import LabelModel
 from appl.labelling.predict import predict_files
 from appl.labelling.rows import COLUMNS, label_counts, read_rows
-from appl.labelling.run import finish, label_pile, open_finished
+from appl.labelling.run import label_pile
+from appl.labelling.run_folder import finish, open_finished
 from appl.labelling.start import load_label_start
 from appl.labelling.suggest import suggest
 from appl.settings import AdaptSettings
@@ -245,16 +246,6 @@ def test_sorted_folders(tree, tmp_path, how):
     for row in run.rows:
         name = row.label if row.decision == "accept" else f"_{row.decision}"
         assert (folder / name / row.path.rsplit("/", 1)[1]).exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "kept"),
-    [("../../x", "_.._x"), ("a/b", "a_b"), ("..", "_"), ("C:", "C_"), ("_review", "_review")],
-)
-def test_no_class_name_leads_out_of_its_folder(name, kept):
-    found = run_module._folder_name(name)
-    assert "/" not in found and found not in ("", ".", "..") and not found.startswith("_")
-    assert found.removeprefix("class ") == kept
 
 
 def test_a_damaged_model_is_named(labelled, tmp_path):

@@ -13,7 +13,7 @@ from appl.labelling.history import History
 from appl.labelling.left_out import LeftOut
 from appl.labelling.novelty import NOVEL_AT
 from appl.labelling.rows import LabelRow, unreadable_row, write_rows
-from appl.labelling.run import FORMAT
+from appl.labelling.run_folder import FORMAT
 from appl.report.page import write_report
 
 VOID = {"br", "hr", "img", "input", "link", "meta", "wbr"}

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from appl.benchmark.plan import Plan, Row, Target
+from appl.benchmark.plan import Plan, Target
+from appl.benchmark.rows import Row
 
 BATCH = 256
 

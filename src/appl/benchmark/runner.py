@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from appl._version import __version__
 from appl.benchmark.features import embed
-from appl.benchmark.plan import Plan, Row, Target
+from appl.benchmark.plan import Plan, Target
+from appl.benchmark.rows import Row
 from appl.core.compute import Compute, resolve_compute
 from appl.core.episode import STRANGER, right_answers
 from appl.core.methods import (

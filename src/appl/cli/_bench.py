@@ -85,9 +85,10 @@ def run_with_bars(
     """Solve what is not stored yet, with a bar a row: mean ± interval so far, time left."""
     from appl.benchmark import runner
     from appl.benchmark.cluster import RayWorkers
-    from appl.benchmark.plan import Plan, Row, Target, make_plan
+    from appl.benchmark.plan import Plan, Target, make_plan
     from appl.benchmark.processes import ProcessWorkers
     from appl.benchmark.replay import check_data, check_settings
+    from appl.benchmark.rows import Row
     from appl.benchmark.statistics import estimate
     from appl.datasets.manifest import read_manifest
     from appl.store import EpisodeResult, ResultStore

@@ -87,7 +87,7 @@ def suggest(
     """Name the images whose labels would help most: unsure ones, no two of them alike."""
     console = Console(stderr=as_json)
     with console.status("Looking at the least sure images …"):
-        from appl.labelling.run import open_finished
+        from appl.labelling.run_folder import open_finished
         from appl.labelling.suggest import suggest as suggest_images
 
         open_finished(run)

@@ -13,7 +13,7 @@ from appl.cli._labelling import say_findings, say_json, stage_bars
 if TYPE_CHECKING:
     from appl.core.compute import Compute
     from appl.labelling.inputs import Inputs
-    from appl.labelling.run import Run
+    from appl.labelling.run_folder import Run
     from appl.settings.labelling import LabelSettings
     from appl.training.weights import Pretrained
 
@@ -112,7 +112,8 @@ def labelled(
     compute: "Compute",
 ) -> "Run":
     """Label a pile and write its report, telling a person how it goes."""
-    from appl.labelling.run import finish, label_pile
+    from appl.labelling.run import label_pile
+    from appl.labelling.run_folder import finish
     from appl.report.page import write_report
 
     console.print(

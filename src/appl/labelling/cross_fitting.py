@@ -21,8 +21,8 @@ from appl.labelling.left_out import (
     leave_out,
     turns_of,
 )
-from appl.method.adaptation import Adaptation
 from appl.method.answer import Described
+from appl.method.outcome import Adaptation
 
 N_FOLDS = 5
 

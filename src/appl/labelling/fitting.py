@@ -19,12 +19,13 @@ from appl.labelling.left_out import LeftOut, how_far, leave_out
 from appl.labelling.model import LabelModel
 from appl.labelling.novelty import Novelty
 from appl.labelling.safety import collapse_reasons, worse_than_frozen
-from appl.method.adaptation import Adaptation, IterationRecord, adapt
+from appl.method.adaptation import adapt
 from appl.method.answer import Answer, Described, InformedAnswer, PrototypeAnswer
 from appl.method.batch_norm import take_task_statistics, use_batch_statistics
 from appl.method.calibration import distance_scale
 from appl.method.classifier import PrototypeClassifier
 from appl.method.describing import describe
+from appl.method.outcome import Adaptation, IterationRecord
 from appl.method.pcn import PCN
 from appl.settings.adaptation import AdaptSettings
 from appl.settings.labelling import LabelSettings

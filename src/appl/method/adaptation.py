@@ -5,7 +5,7 @@ What the text leaves open is a setting (docs/deviations.md).
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -31,50 +31,11 @@ from appl.method.losses import (
     self_training_loss,
     separation_loss,
 )
+from appl.method.outcome import Adaptation, IterationRecord
 from appl.method.pcn import PCN
 from appl.method.task_model import TaskModel
 from appl.method.wma import MovingAverage
-from appl.settings.adaptation import AdaptSettings, InformationSettings
-
-
-@dataclass(frozen=True)
-class IterationRecord:
-    """What happened in one iteration; the losses are those before its step, unweighted."""
-
-    iteration: int
-    alpha: float
-    loss: float
-    support_loss: float
-    query_loss: float
-    separation_loss: float
-    cohesion_loss: float
-    selected_share: float  # of the queries, above ε
-    n_label_changes: int  # pseudo-labels that differ from the iteration before
-    class_balance: tuple[float, ...]  # share of each class among the pseudo-labels
-    support_accuracy: float  # share of the supports nearest to their own prototype
-    labels: Tensor  # (n_query,) pseudo-labels; −1: no iteration has taken this query yet
-
-
-@dataclass(frozen=True)
-class Adaptation:
-    """The answer to a task, the adapted encoder, and how it came about."""
-
-    scores: Tensor  # (n_query, n_way), higher is better
-    prototypes: Tensor  # (n_way, width), of the adapted encoder
-    encoder: Encoder
-    answer: Answer  # the rule behind the scores, for images that come later
-    described: tuple[Described, ...]  # what the rule was found on; empty where it takes features
-    information: InformationSettings  # with the pull to equal shares that fitted the pile
-    mirrored: bool  # whether it wants an image and its mirror image
-    records: tuple[IterationRecord, ...]
-    termination: str  # "finished", or why it stopped early
-    changes: tuple[str, ...]  # kinds of augmentation that the task could bear
-    notes: tuple[str, ...]
-
-    @property
-    def probs(self) -> Tensor:
-        """Class probabilities of the queries (n_query, n_way)."""
-        return torch.softmax(self.scores, 1)
+from appl.settings.adaptation import AdaptSettings
 
 
 def adapt(

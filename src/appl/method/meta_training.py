@@ -17,7 +17,6 @@ from torch.func import functional_call
 from appl.core.distances import squared_distances
 from appl.core.episode import Episode, Task
 from appl.encoders import Encoder
-from appl.errors import SettingsError
 from appl.method.batch_norm import use_batch_statistics
 from appl.method.classifier import PrototypeClassifier
 from appl.method.losses import cohesion_loss, cross_entropy_loss, separation_loss
@@ -51,7 +50,6 @@ class MetaTrainer:
 
         Each of them takes another task of the same outer step, and all keep the same θ and φ.
         """
-        _check(settings)
         self.encoder, self.pcn, self.settings = encoder, pcn, settings
         self.scale = 1 / encoder.meta.width if settings.distance_scale == "width" else 1.0
         self._average = average
@@ -249,16 +247,3 @@ def meta_train(
         trainer.start_epoch()
         for index in range(settings.n_tasks):
             on_task(epoch, trainer.learn(draw_episode(epoch, index)))
-
-
-def _check(settings: MetaTrainSettings) -> None:
-    if settings.derivative == "second" and settings.inner_optimiser == "adam":
-        raise SettingsError(
-            "derivative = 'second' follows plain gradient steps only; "
-            "set inner_optimiser = 'gradient'"
-        )
-    if settings.encoder_between_tasks == "reset_epoch" and settings.trains != "pcn":
-        raise SettingsError(
-            f"encoder_between_tasks = 'reset_epoch' would undo trains = {settings.trains!r}; "
-            "use 'reset_task' or 'kept'"
-        )

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard, Solution
 from appl.encoders import Encoder
-from appl.method.adaptation import Adaptation, adapt
+from appl.method.adaptation import adapt
+from appl.method.outcome import Adaptation
 from appl.method.pcn import PCN
 from appl.method.variants import variant
 from appl.settings.adaptation import AdaptSettings

@@ -12,7 +12,7 @@ from appl.labelling.confidence import Acceptance
 from appl.labelling.history import History
 from appl.labelling.inputs import shown
 from appl.labelling.rows import LabelRow, read_rows
-from appl.labelling.run import open_finished
+from appl.labelling.run_folder import open_finished
 
 
 @dataclass(frozen=True)

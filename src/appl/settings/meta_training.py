@@ -6,6 +6,7 @@ Defaults are the paper's text. A-numbers name the ambiguities listed in docs/dev
 from dataclasses import dataclass, field
 from typing import Literal
 
+from appl.errors import SettingsError
 from appl.settings._checks import check_ranges, setting
 from appl.settings.presets import find_preset
 from appl.settings.prototypes import PrototypeSettings
@@ -60,6 +61,16 @@ class MetaTrainSettings:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.derivative == "second" and self.inner_optimiser == "adam":
+            raise SettingsError(
+                "derivative = 'second' follows plain gradient steps only; "
+                "set inner_optimiser = 'gradient'"
+            )
+        if self.encoder_between_tasks == "reset_epoch" and self.trains != "pcn":
+            raise SettingsError(
+                f"encoder_between_tasks = 'reset_epoch' would undo trains = {self.trains!r}; "
+                "use 'reset_task' or 'kept'"
+            )
 
     @classmethod
     def preset(cls, name: str) -> "MetaTrainSettings":
