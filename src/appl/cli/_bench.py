@@ -8,16 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import TaskID
 
+from appl.cli._progress import Bars
 from appl.errors import DataError
 
 if TYPE_CHECKING:
@@ -93,8 +86,7 @@ def run_with_bars(
     from appl.datasets.manifest import read_manifest
     from appl.store import EpisodeResult, ResultStore
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console()) as progress:
+    with Bars() as progress:
         preparing: dict[str, TaskID] = {}
 
         def on_prepare(kind: str, target: str, done: int, total: int) -> None:

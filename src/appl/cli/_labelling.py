@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from appl.cli._progress import Bars
 
 if TYPE_CHECKING:
     from appl.labelling.checks import Finding
@@ -25,8 +26,7 @@ STAGES = {
 @contextmanager
 def stage_bars(console: Console) -> Iterator["OnProgress"]:
     """Show one bar a stage, with the time left; they leave nothing behind."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+    with Bars(console, transient=True) as progress:
         bars: dict[str, Any] = {}
 
         def show(stage: str, done: int, total: int) -> None:

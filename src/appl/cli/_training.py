@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 if TYPE_CHECKING:
     from appl.core.compute import Compute
@@ -34,12 +34,6 @@ def joined(device: str) -> Iterator[tuple["Compute", "Processes"]]:
     compute = resolve_compute(ComputeSettings(device=device_of_process(device)))
     with joined_processes(compute.device) as processes:
         yield compute, processes
-
-
-def progress_bar(console: Console) -> Progress:
-    """Return a bar that leaves nothing behind."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
 
 def packed_source(

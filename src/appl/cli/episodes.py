@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
 
 from appl.cli._bench import Data
+from appl.cli._progress import Bars
 from appl.errors import SettingsError
 
 
@@ -41,7 +41,7 @@ def _write(config: Path, data: Path, out: Path) -> None:
     from appl.settings.files import load_settings
 
     settings = load_settings(BenchSettings, config)
-    with Progress(transient=True) as progress:
+    with Bars(transient=True) as progress:
         bars = {name: progress.add_task(f"Reading {name}") for name in settings.targets}
         manifest = make_manifest(
             settings, data, lambda t, d, n: progress.update(bars[t], completed=d, total=n)
@@ -60,7 +60,7 @@ def _check(path: Path, data: Path) -> None:
     from appl.datasets.manifest import read_manifest
 
     manifest = read_manifest(path)
-    with Progress(transient=True) as progress:
+    with Bars(transient=True) as progress:
         bars = {name: progress.add_task(f"Checking {name}") for name in manifest.targets}
         checked = check_data(
             manifest, data, lambda t, d, n: progress.update(bars[t], completed=d, total=n)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from appl.cli._progress import Bars
 from appl.cli._training import (
     console_of_process,
     joined,
     list_source,
     meta_settings,
     packed_source,
-    progress_bar,
     rival_settings,
 )
 
@@ -83,7 +83,7 @@ def pretrain(
                 f"{start_file} holds {network.meta.name}, not {encoder}; leave --encoder out"
             )
         trained_on(network, listing.name, size_px)
-    with joined(device) as (compute, processes), progress_bar(console) as progress:
+    with joined(device) as (compute, processes), Bars(console, transient=True) as progress:
         images = packed_source(listing, cache or out / "cache", size_px, progress, processes)
         bar = progress.add_task("Training", total=None)
 
@@ -157,7 +157,7 @@ def meta(
         listing = list_source(source, split)
         start = load_start(start_file)
         trained_on(start.encoder, listing.name, settings.image_px)
-    with joined(device) as (compute, processes), progress_bar(console) as progress:
+    with joined(device) as (compute, processes), Bars(console, transient=True) as progress:
         images = packed_source(
             listing, cache or out / "cache", settings.image_px, progress, processes
         )
