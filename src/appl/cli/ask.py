@@ -12,13 +12,17 @@ from rich.table import Table
 from appl.cli._labelling import say_findings, say_json, stage_bars
 from appl.cli.label import Pile, Support
 
-RunFolder = Annotated[Path, typer.Argument(help="The folder of a run (--out of `appl label`).")]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder of a run (--out of `appl label`).")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def predict(
     run: RunFolder,
-    images: Annotated[list[str], typer.Argument(help="Images, folders, lists or globs.")],
+    images: Annotated[
+        list[str], typer.Argument(metavar="IMAGES", help="Images, folders, lists or globs.")
+    ],
     out: Annotated[Path | None, typer.Option(help="Write a CSV like labels.csv.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -46,7 +50,9 @@ def predict(
 
 def explain(
     run: RunFolder,
-    image: Annotated[Path, typer.Argument(help="An image of the pile, or a new one.")],
+    image: Annotated[
+        Path, typer.Argument(metavar="IMAGE", help="An image of the pile, or a new one.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Say why an image gets its label."""

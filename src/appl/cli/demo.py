@@ -23,8 +23,8 @@ def demo(
 ) -> None:
     """Label 400 handwritten digits from five examples of each, and count the right ones.
 
-    Writes the scans as image files, runs `appl label` on them with and without adaptation, and
-    compares the labels with the truth, which neither of them saw.
+    Writes the scans as image files, runs `appl label` on them with and without
+    adaptation, and compares the labels with the truth, which neither of them saw.
     """
     console = Console()
     with console.status("Loading PyTorch and the encoder …"):

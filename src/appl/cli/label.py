@@ -18,10 +18,16 @@ if TYPE_CHECKING:
     from appl.training.weights import Pretrained
 
 Support = Annotated[
-    Path, typer.Argument(help="Examples: a folder with a sub-folder a class, or a CSV path,label.")
+    Path,
+    typer.Argument(
+        metavar="EXAMPLES", help="A folder with a sub-folder for each class, or a CSV path,label."
+    ),
 ]
 Pile = Annotated[
-    str, typer.Argument(help="What to label: a folder, a text file of paths, or a quoted glob.")
+    str,
+    typer.Argument(
+        metavar="PILE", help="What to label: a folder, a text file of paths, or a quoted glob."
+    ),
 ]
 
 
@@ -64,8 +70,8 @@ def label(
 ) -> None:
     """Label a pile of images from a few examples of each class.
 
-    Writes labels.csv, report.html, model/ and run.json into the folder of --out. Stopped at any
-    moment, the same command goes on where it was.
+    Writes labels.csv, report.html, model/ and run.json into the folder of --out.
+    Stopped at any moment, the same command goes on where it was.
     """
     console = Console(stderr=as_json)
     with console.status("Loading PyTorch and the encoder …"):
