@@ -3,7 +3,8 @@
     python benchmarks/results_page.py            # or: make results
 
 Every block of the page that begins with `<!-- table: NAME … -->` gets the table of these
-configurations; rows that have no results are left out. `docs/results/tables` gets each as LaTeX and
+configurations; rows that have no results are left out. `<!-- course: NAME … -->` gets the records
+of their iterations. `docs/results/tables` gets each as LaTeX and
 CSV, `docs/results` the differences and the sensitivity as plots. All numbers come from the export
 in docs/results. `--check` changes nothing and fails if the page does not say what the results say.
 """
@@ -16,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from appl.benchmark.collection import Collection, collect
+from appl.benchmark.courses import course_grid
 from appl.benchmark.curves import sensitivity_curves
 from appl.benchmark.formats import markdown_grid, to_csv, to_latex
 from appl.benchmark.grids import make_grids
@@ -29,7 +31,8 @@ from appl.store import ResultStore, read_export
 
 DOCS = Path(__file__).parents[1] / "docs"
 POINTS = ("resnet10-even", "resnet10-uneven")  # the tables whose shared rows are drawn
-BLOCK = re.compile(r"(<!-- table: ([\w. -]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+TABLE = re.compile(r"(<!-- table: ([\w. -]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+COURSE = re.compile(r"(<!-- course: ([\w. -]+?) -->\n).*?(<!-- end of course -->)", re.DOTALL)
 
 
 def collection_of(name: str, store: ResultStore) -> Collection:
@@ -53,9 +56,11 @@ def shown(table: ResultTable) -> str:
     return "\n" + "\n".join(markdown_grid(grid) for grid in grids) + "\n"
 
 
-def filled(page: str, tables: dict[str, ResultTable]) -> str:
-    """Return the page with its blocks made anew."""
-    return BLOCK.sub(lambda block: block[1] + shown(tables[block[2]]) + block[3], page)
+def course_of(names: list[str], store: ResultStore) -> str:
+    """Write how the adaptations of some configurations went."""
+    grid = course_grid([collection_of(name, store) for name in names])
+    assert grid is not None, f"no row of {names} keeps a record"
+    return "\n" + markdown_grid(grid) + "\n"
 
 
 def main() -> int:
@@ -68,10 +73,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         store = ResultStore(Path(folder) / "results.sqlite")
         read_export(store, DOCS / "results")
-        tables = {block[2]: table_of(block[2].split(), store) for block in BLOCK.finditer(page)}
+        tables = {block[2]: table_of(block[2].split(), store) for block in TABLE.finditer(page)}
+        new = TABLE.sub(lambda block: block[1] + shown(tables[block[2]]) + block[3], page)
+        new = COURSE.sub(lambda b: b[1] + course_of(b[2].split(), store) + b[3], new)
         curves = sensitivity_curves(collection_of("sensitivity", store))
         store.close()
-    new = filled(page, tables)
     if is_check:
         if new != page:
             print("docs/results.md does not say what docs/results says; run `make results`")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from appl.benchmark.collection import Collection, Stored
 from appl.benchmark.compare import Comparison, compare_rows
+from appl.benchmark.courses import course_grid
 from appl.benchmark.curves import sensitivity_curves
 from appl.benchmark.grids import Grid, column_titles, make_grids
 from appl.benchmark.tables import ResultTable, make_table
@@ -93,12 +94,13 @@ def write_benchmark_page(collections: Sequence[Collection], path: Path) -> None:
 def _part(anchor: str, title: str, collections: list[Collection]) -> Part:
     table = make_table(collections)
     is_sweep = bool(collections[0].outline.settings.sensitivity.preset)
+    course = course_grid(collections)
     return Part(
         anchor=anchor,
         title=title,
         weights=table.outline.weights_digest,
         is_sweep=is_sweep,
-        grids=tuple(make_grids(table)),
+        grids=(*make_grids(table), *([course] if course else [])),
         charts=() if is_sweep else tuple(_difference_charts(table)),
         panels=tuple(_curves(collections[0]) if is_sweep else _scatters(table, collections)),
         times=tuple(_times(table, collections)),
