@@ -25,7 +25,7 @@ def test_a_log_gets_a_line_a_minute_for_every_task_that_went_on(clock: SimpleNam
     text = StringIO()
     with Bars(Console(file=text, width=80), transient=True) as bars:
         first, second = bars.add_task("TIM", total=2000), bars.add_task("APPL", total=20)
-        bars.add_task("ProtoNet", total=600)
+        bars.add_task("ProtoNet", total=600, completed=600)  # by an earlier run
         bars.update(first, completed=1000)
         bars.update(second, advance=3)
         assert lines(text) == []
@@ -34,7 +34,7 @@ def test_a_log_gets_a_line_a_minute_for_every_task_that_went_on(clock: SimpleNam
         found = lines(text)
         assert found[0].startswith("12:00:00 TIM: 1,000 of 2,000")
         assert found[1].startswith("12:00:00 APPL 62.9 ± 0.8: 4 of 20")
-        assert len(found) == 2  # nothing has happened to ProtoNet
+        assert len(found) == 2  # nothing has happened to ProtoNet now
         clock.s += 59
         bars.update(second, advance=1)
         assert len(lines(text)) == 2

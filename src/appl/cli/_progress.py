@@ -28,18 +28,18 @@ class Bars(Progress):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         super().__init__(*columns, TimeRemainingColumn(), console=console, transient=transient)
         self._logged_at = time.monotonic()
-        self._logged: dict[TaskID, float] = {}
+        self._went_on: set[TaskID] = set()  # since the last line; not what a resumed run found done
 
     def update(self, task_id: TaskID, *args: Any, **changes: Any) -> None:
         """Change a task as `rich` does, and log what went on."""
         super().update(task_id, *args, **changes)
+        self._went_on.add(task_id)
         now = time.monotonic()
         if self.console.is_terminal or now - self._logged_at < LOG_EVERY_S:
             return
         self._logged_at = now
         for task in self.tasks:
-            if self._logged.get(task.id, 0) < task.completed:
-                self._logged[task.id] = task.completed
+            if task.id in self._went_on:
                 left = task.time_remaining
                 text = f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}"
                 if left:
@@ -47,3 +47,4 @@ class Bars(Progress):
                 self.console.print(
                     f"{time.strftime('%H:%M:%S')} {text}", highlight=False, soft_wrap=True
                 )
+        self._went_on.clear()
