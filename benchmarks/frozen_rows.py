@@ -19,7 +19,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from appl.benchmark.runner import EPISODES_TOGETHER, Job, solve
+from appl.benchmark.runner import EPISODES_TOGETHER
+from appl.benchmark.solving import Job, solve
 from appl.core.files import write_atomically
 from appl.datasets.many_episodes import draw_episodes
 from appl.datasets.packed import PackedImages
@@ -27,7 +28,7 @@ from appl.rivals.prototypical import Prototypical
 
 N_CLASSES, N_IMAGES, WIDTH = 38, 80, 512  # as CropDiseases has them here
 N_WAY, N_SHOT, N_QUERY, N_EPISODES = 5, 5, 15, 600
-N_TURNS = 5
+N_TURNS = 15
 
 
 def make_data() -> tuple[np.ndarray, torch.Tensor]:

@@ -11,7 +11,8 @@ from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, make_plan
 from appl.benchmark.processes import ProcessWorkers
 from appl.benchmark.replay import check_data, check_settings, make_manifest
-from appl.benchmark.runner import open_jobs, run_plan, solve
+from appl.benchmark.runner import open_jobs, run_plan
+from appl.benchmark.solving import solve
 from appl.datasets.manifest import Manifest
 from appl.errors import DataError, SettingsError
 from appl.settings.benchmark import BenchSettings, RowSettings

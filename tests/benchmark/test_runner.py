@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from appl.benchmark import runner
+from appl.benchmark import solving
 from appl.benchmark.collection import collect
 from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, data_digests, make_outline, make_plan
 from appl.benchmark.processes import ProcessWorkers
-from appl.benchmark.runner import Job, open_jobs, run_plan, solve
+from appl.benchmark.runner import open_jobs, run_plan
+from appl.benchmark.solving import Job, solve
 from appl.benchmark.tables import make_table
 from appl.core import compute
 from appl.core.methods import Solution
@@ -206,7 +207,7 @@ def test_rows_of_one_fit_share_it_and_answer_as_alone(
         monkeypatch.setattr(kind, "answer_by", _kept(kind.answer_by, answers))  # type: ignore[union-attr]
     fit = FineTuning.fit
     monkeypatch.setattr(
-        runner, "time", SimpleNamespace(perf_counter=lambda: 10.0 * n_fits + len(answers))
+        solving, "time", SimpleNamespace(perf_counter=lambda: 10.0 * n_fits + len(answers))
     )
 
     def count(self: FineTuning, *arguments: object) -> object:

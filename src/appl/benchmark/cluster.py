@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, Target
-from appl.benchmark.runner import Done, Job, Results, be_a_worker, embedding_rows, solve
+from appl.benchmark.runner import embedding_rows
+from appl.benchmark.solving import Done, Job, Results, be_a_worker, solve
 from appl.errors import ApplError
 
 

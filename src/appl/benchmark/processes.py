@@ -7,7 +7,7 @@ from pathlib import Path
 
 from appl.benchmark.features import embed, open_features
 from appl.benchmark.plan import Plan, make_plan
-from appl.benchmark.runner import Done, Job, Results, be_a_worker, solve
+from appl.benchmark.solving import Done, Job, Results, be_a_worker, solve
 from appl.core.processes import end_with_parent
 from appl.datasets.manifest import Manifest
 from appl.errors import ApplError

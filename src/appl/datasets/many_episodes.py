@@ -56,21 +56,25 @@ def draw_episodes(
         # As torch seeds its generator in `draw_episode`: by the lower 32 bits.
         parts = (data.digest, seed, index, n_way, n_shot, n_query)
         twister.seed(seed_of("episode", *parts) & 0xFFFFFFFF)
-        row[:] = twister.randint(0, 2**32, n_words, np.uint32)
+        row[:] = np.frombuffer(twister.bytes(4 * n_words), np.uint32)
     every = np.arange(len(words))
     used = np.zeros(len(words), np.int64)  # of each episode's words
 
     def shuffled(sizes: Ints, n_kept: int) -> Ints:
         """Return the first entries of a permutation an episode, of 0 … size − 1."""
-        order = np.tile(np.arange(sizes.max()), (len(words), 1))
-        for i in range(n_kept):
-            left = sizes - i
-            # The last entry of a permutation takes no word: there is nothing to choose.
-            jump = np.where(left > 1, words[every, used + i] % np.maximum(left, 1), 0)
-            other = i + jump
-            order[every, other], order[:, i] = order[:, i].copy(), order[every, other]
+        steps = np.arange(n_kept)
+        left = sizes[:, None] - steps
+        # The last entry of a permutation takes no word: there is nothing to choose.
+        jumps = words[every[:, None], used[:, None] + steps] % np.maximum(left, 1)
+        # One row a place, one column an episode, so that a step swaps whole rows.
+        order = np.repeat(np.arange(sizes.max()), len(words))
+        others = ((steps + jumps) * len(words) + every[:, None]).T.copy()
+        for other, here in zip(others, order.reshape(-1, len(words)), strict=False):
+            taken = order[other]
+            order[other] = here
+            here[:] = taken
         used[:] += np.maximum(sizes - 1, 0)
-        return order[:, :n_kept]
+        return order.reshape(-1, len(words))[:n_kept].T
 
     chosen = shuffled(np.full(len(words), len(members)), n_way)  # (episode, slot) → class
     images: list[Ints] = []
