@@ -18,7 +18,7 @@ class RivalTrainSettings:
     n_epochs: int = setting(30, "published: 400", 0)
     n_tasks: int = setting(100, "tasks an epoch", 1)
     tasks_a_step: int = setting(1, "whose gradients are added up; MAML takes 4", 1)
-    encoder_rate: float = setting(1e-4, "of Adam on the encoder; published: 1e-3 from scratch", 0)
+    encoder_rate: float = setting(1e-5, "of Adam on the encoder; published: 1e-3 from scratch", 0)
     head_rate: float = setting(1e-3, "of Adam on the head", 0)
     rate_decay: Literal["cosine", "none"] = setting("cosine", "to zero, or none as published")
     augment: bool = setting(True, "the benchmark's crops, colours and mirrors")
