@@ -4,12 +4,14 @@
 
 Every block of the page that begins with `<!-- table: NAME … -->` gets the table of these
 configurations; rows that have no results are left out. `<!-- course: NAME … -->` gets the records
-of their iterations. `docs/results/tables` gets each as LaTeX and
-CSV, `docs/results` the differences and the sensitivity as plots. All numbers come from the export
-in docs/results. `--check` changes nothing and fails if the page does not say what the results say.
+of their iterations, `<!-- training: NAME -->` what meta-training came to. `docs/results/tables`
+gets each table as LaTeX and CSV, `docs/results` the differences and the sensitivity as plots. All
+numbers come from the export in docs/results. `--check` changes nothing and fails if the page does
+not say what the results say.
 """
 
 import argparse
+import csv
 import re
 import sys
 import tempfile
@@ -20,10 +22,11 @@ from appl.benchmark.collection import Collection, collect
 from appl.benchmark.courses import course_grid
 from appl.benchmark.curves import sensitivity_curves
 from appl.benchmark.formats import markdown_grid, to_csv, to_latex
-from appl.benchmark.grids import make_grids
+from appl.benchmark.grids import Grid, Text, make_grids
 from appl.benchmark.plan import make_outline
 from appl.benchmark.tables import ResultTable, make_table
 from appl.core.files import write_atomically
+from appl.core.methods import METHODS
 from appl.report.figures import curve_panels, difference_panel, save_figure
 from appl.settings.benchmark import BenchSettings
 from appl.settings.files import load_settings
@@ -33,6 +36,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 POINTS = ("resnet10-even", "resnet10-uneven")  # the tables whose shared rows are drawn
 TABLE = re.compile(r"(<!-- table: ([\w. -]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 COURSE = re.compile(r"(<!-- course: ([\w. -]+?) -->\n).*?(<!-- end of course -->)", re.DOTALL)
+TRAINING = re.compile(r"(<!-- training: ([\w-]+) -->\n).*?(<!-- end of training -->)", re.DOTALL)
 
 
 def collection_of(name: str, store: ResultStore) -> Collection:
@@ -63,6 +67,25 @@ def course_of(names: list[str], store: ResultStore) -> str:
     return "\n" + markdown_grid(grid) + "\n"
 
 
+def training_of(name: str) -> str:
+    """Write where meta-training began and what was kept of it (rival_training.py)."""
+    runs: dict[str, list[dict[str, str]]] = {}
+    with (DOCS / "results" / f"{name}.csv").open(encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            runs.setdefault(line["method"], []).append(line)
+    lines = []
+    for method, epochs in runs.items():
+        (kept,) = (epoch for epoch in epochs if epoch["kept"])
+        shown = [
+            f"{float(epoch['validation_accuracy']):.1f} ± {float(epoch['validation_interval']):.1f}"
+            for epoch in (epochs[0], kept)
+        ]
+        words = (METHODS.get(method).card.title, *shown, kept["epoch"])
+        lines.append(tuple(map(Text, words)))
+    head = ("", "before, %", "kept, %", "of epoch")
+    return "\n" + markdown_grid(Grid("", head, tuple(lines))) + "\n"
+
+
 def main() -> int:
     """Fill, or check."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -76,6 +99,7 @@ def main() -> int:
         tables = {block[2]: table_of(block[2].split(), store) for block in TABLE.finditer(page)}
         new = TABLE.sub(lambda block: block[1] + shown(tables[block[2]]) + block[3], page)
         new = COURSE.sub(lambda b: b[1] + course_of(b[2].split(), store) + b[3], new)
+        new = TRAINING.sub(lambda b: b[1] + training_of(b[2]) + b[3], new)
         curves = sensitivity_curves(collection_of("sensitivity", store))
         store.close()
     if is_check:

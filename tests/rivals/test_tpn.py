@@ -42,7 +42,8 @@ def expected(encoder, task, sigma: float, k: int, alpha: float) -> np.ndarray:
 @torch.no_grad()
 def test_the_closed_form_is_the_limit_of_the_iteration(sigma, k, alpha) -> None:
     encoder, task = make_small_encoder(), make_episode(noise=0.3).task
-    scores = TPN(alpha=alpha, n_neighbours=k).answer(encoder, Constant(sigma), task)
+    method = TPN(alpha=alpha, n_neighbours=k, batch_norm="running")
+    scores = method.answer(encoder, Constant(sigma), task)
     assert (scores >= 0).all() and scores.std() > 1e-2
     np.testing.assert_allclose(
         scores.numpy(), expected(encoder, task, sigma, k, alpha), rtol=1e-4, atol=1e-4
@@ -92,3 +93,18 @@ def test_the_scale_comes_from_maps_of_any_size(side) -> None:
 def test_the_head_has_the_published_size() -> None:
     n_parameters = sum(p.numel() for p in TPN().build_head(512, 5).parameters())
     assert round(n_parameters / 1e6, 2) == 2.37
+
+
+@torch.no_grad()
+def test_batch_norms_use_the_task_and_remember_nothing() -> None:
+    encoder, task = make_small_encoder(), make_episode(noise=0.3).task
+    head = TPN().build_head(encoder.meta.width, 3).eval()
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    own, remembered = (
+        TPN(batch_norm=form).answer(encoder, head, task) for form in ("batch", "running")
+    )
+    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
+    assert not encoder.training and not head.training
+    assert not torch.allclose(own, remembered)
+    encoder.train(), head.train()
+    torch.testing.assert_close(TPN(batch_norm="running").answer(encoder, head, task), own)

@@ -1,19 +1,17 @@
 """MAML (Finn et al., 2017): weights from which a few gradient steps on the supports lead far."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.encoders import Encoder
-from appl.rivals._episodic import check_n_way, query_cross_entropy
+from appl.rivals._episodic import check_n_way, own_statistics, query_cross_entropy
 from appl.settings._checks import check_ranges, setting
 
 Weights = dict[str, Tensor]
@@ -67,7 +65,7 @@ class MAML:
         network = nn.Sequential(encoder, head)  # of the same modules: one dict holds all weights
         support, query = encoder.normalise(task.support), encoder.normalise(task.query)
         n_steps = self.n_steps if head.training else self.n_test_steps
-        own = _own_statistics(network) if self.batch_norm == "batch" else nullcontext()
+        own = own_statistics(network) if self.batch_norm == "batch" else nullcontext()
         with own:
             weights = self._adapted(network, support, task.class_ids, n_steps)
             scores: Tensor = functional_call(network, weights, (query,))
@@ -104,17 +102,3 @@ class MAML:
 
 def _leaf(weight: Tensor) -> Tensor:
     return weight.detach().requires_grad_()
-
-
-@contextmanager
-def _own_statistics(network: nn.Module) -> Iterator[None]:
-    """Let every batch norm use the batch at hand, and remember nothing of it."""
-    norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
-    before = [(norm.training, norm.track_running_stats) for norm in norms]
-    for norm in norms:
-        norm.training, norm.track_running_stats = True, False
-    try:
-        yield
-    finally:
-        for norm, (training, tracks) in zip(norms, before, strict=True):
-            norm.training, norm.track_running_stats = training, tracks

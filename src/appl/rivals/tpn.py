@@ -1,7 +1,8 @@
 """TPN (Liu et al., 2019): label propagation over a graph whose length scales are learnt."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,7 @@ from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.core.propagation import diffuse
 from appl.encoders import Encoder
-from appl.rivals._episodic import query_cross_entropy, task_maps
+from appl.rivals._episodic import own_statistics, query_cross_entropy, task_maps
 from appl.settings._checks import check_ranges, setting
 
 LEAST_SIGMA = 1e-4  # a scale of zero would tear its image out of the graph for good
@@ -25,7 +26,8 @@ class TPN:
 
     W_ij = exp(−½·mean_d (x_i/σ_i − x_j/σ_j)²), where σ_i comes from a network on the image's map;
     the strongest neighbours of each image are kept; F = (I − αS)⁻¹ Y in closed form, S the
-    symmetrically normalised W.
+    symmetrically normalised W. As published every batch norm uses the statistics of the task at
+    hand, supports and queries together, also in a test.
     """
 
     card: ClassVar = MethodCard(
@@ -38,6 +40,9 @@ class TPN:
     )
     alpha: float = setting(0.99, "how far labels travel; below 1", 0, 0.9999)
     n_neighbours: int = setting(20, "that each image keeps, itself among them", 1)
+    batch_norm: Literal["batch", "running"] = setting(
+        "batch", "statistics: the task's own, always; or as the modules' mode has it"
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -56,9 +61,11 @@ class TPN:
 
     def answer(self, encoder: Encoder, head: nn.Module, task: Task) -> Tensor:
         """Return the queries' rows of F, not normalised."""
-        maps = torch.cat(task_maps(encoder, task))
-        # Paper: σ may have either sign, and cross zero. A length has none.
-        sigma = head(maps).abs().clamp(min=LEAST_SIGMA)
+        own = own_statistics(encoder, head) if self.batch_norm == "batch" else nullcontext()
+        with own:
+            maps = torch.cat(task_maps(encoder, task))
+            # Paper: σ may have either sign, and cross zero. A length has none.
+            sigma = head(maps).abs().clamp(min=LEAST_SIGMA)
         points = (encoder.pool(maps) / sigma).double()
         # Classes weigh alike whatever their number of supports; with equal shots, no change. The
         # field's code starts queries at 1/N, which adds the same to all scores of a query.
