@@ -85,7 +85,7 @@ def _accuracies(table: ResultTable) -> Grid:
     notes = [conditions(table) + "."]
     own = [row.title for row in table.outline.rows if row.weights != table.outline.settings.weights]
     if own:
-        notes.append(f"Trained further on the source, with weights of their own: {', '.join(own)}.")
+        notes.append(f"Trained further on the source, with weights of their own: {'; '.join(own)}.")
     if table.standings:
         # A part or a stand-in must never pass for the original.
         told = "; ".join(f"{title}: {standing}" for title, standing in table.standings.items())
