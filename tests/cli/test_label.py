@@ -4,9 +4,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -177,18 +175,25 @@ def test_a_full_disk_is_said_and_nothing_is_lost(given, tmp_path, monkeypatch, c
     assert ended.value.code == 0 and (tmp_path / "run" / "labels.csv").exists()
 
 
-def test_an_interrupted_run_says_how_to_go_on(given, tmp_path):
-    out = tmp_path / "run"
-    command = [sys.executable, "-m", "appl", "label", str(given / "support"), str(given / "pile")]
-    command += ["--out", str(out), *QUICK]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not (out / "work" / "pile.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    text, errors = process.communicate(timeout=120)
-    if process.returncode == 0:
-        pytest.skip("the run was finished before the signal came")
-    assert process.returncode == 130, errors
-    assert "the same command goes on" in " ".join(text.split()) and "Traceback" not in errors
-    assert run(*command[3:]).returncode == 0 and (out / "report.html").exists()
+def test_an_interrupted_run_says_how_to_go_on(given, tmp_path, monkeypatch, capsys):
+    from appl.labelling import reading
+
+    real, out = reading.write_atomically, tmp_path / "run"
+
+    def interrupted(path, data):
+        real(path, data)
+        signal.raise_signal(signal.SIGINT)  # as Ctrl-C once something is kept
+
+    arguments = ["appl", "label", str(given / "support"), str(given / "pile")]
+    monkeypatch.setattr(sys, "argv", [*arguments, "--out", str(out), *QUICK])
+    monkeypatch.setattr(reading, "write_atomically", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    shown = capsys.readouterr()
+    assert ended.value.code == 130 and "Traceback" not in shown.err
+    assert "the same command goes on" in " ".join(shown.out.split())
+    assert not (out / "labels.csv").exists()
+    monkeypatch.setattr(reading, "write_atomically", real)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0 and (out / "report.html").exists()
