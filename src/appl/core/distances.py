@@ -10,9 +10,7 @@ def squared_distances(points: Tensor, prototypes: Tensor) -> Tensor:
     By ‖x‖² − 2x·p + ‖p‖², in one matrix product; clamped at zero, where rounding can fall below.
     """
     cross = points @ prototypes.mT
-    lengths: Tensor = torch.linalg.vecdot(points, points)
-    prototype_lengths: Tensor = torch.linalg.vecdot(prototypes, prototypes)
-    squares = lengths.unsqueeze(-1) + prototype_lengths.unsqueeze(-2)
+    squares = points.square().sum(-1, keepdim=True) + prototypes.square().sum(-1).unsqueeze(-2)
     return (squares - 2 * cross).clamp(min=0)
 
 
