@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import sys
 
 import numpy as np
@@ -182,7 +181,7 @@ def test_an_interrupted_run_says_how_to_go_on(given, tmp_path, monkeypatch, caps
 
     def interrupted(path, data):
         real(path, data)
-        signal.raise_signal(signal.SIGINT)  # as Ctrl-C once something is kept
+        raise KeyboardInterrupt  # what Ctrl-C comes to, once something is kept
 
     arguments = ["appl", "label", str(given / "support"), str(given / "pile")]
     monkeypatch.setattr(sys, "argv", [*arguments, "--out", str(out), *QUICK])
