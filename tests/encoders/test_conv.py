@@ -29,6 +29,23 @@ def test_values_and_gradients_are_those_of_torchs_convolution(kernel, stride, pa
     torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_under_autocast_values_and_gradients_are_those_of_torchs_convolution_in_bf16(stride):
+    ours, theirs = pair(3, stride, 1)
+    x = torch.randn(2, 8, 6, 6)
+    inputs = [x.clone().requires_grad_(), x.clone().requires_grad_()]
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs = [ours(inputs[0]), theirs(inputs[1])]
+    assert type(outputs[0].grad_fn).__name__ == "_ConvolutionBackward"
+    assert outputs[0].dtype == torch.bfloat16
+    assert torch.equal(outputs[0], outputs[1])
+    for y in outputs:
+        (y * torch.linspace(-1, 1, y.numel()).view_as(y)).sum().backward()
+    assert ours.weight.grad.dtype == inputs[0].grad.dtype == torch.float32
+    torch.testing.assert_close(ours.weight.grad, theirs.weight.grad, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=2e-2, atol=2e-2)
+
+
 def test_second_derivatives_are_right_too():
     ours, theirs = pair(3, 1, 1)
     x = torch.randn(1, 8, 4, 4)
@@ -39,7 +56,7 @@ def test_second_derivatives_are_right_too():
     torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-1)
 
 
-@pytest.mark.parametrize("why", ["narrow", "no gradient", "frozen", "double", "autocast"])
+@pytest.mark.parametrize("why", ["narrow", "no gradient", "frozen", "double", "half precision"])
 def test_elsewhere_the_usual_convolution_is_taken(why):
     n_out = 4 if why == "narrow" else LEAST_CHANNELS
     layer = WideConv2d(8, n_out, 3, 1, 1, bias=False)
@@ -50,7 +67,7 @@ def test_elsewhere_the_usual_convolution_is_taken(why):
         layer, x = layer.double(), x.double()
     with (
         torch.set_grad_enabled(why != "no gradient"),
-        torch.autocast("cpu", torch.bfloat16, enabled=why == "autocast"),
+        torch.autocast("cpu", torch.float16, enabled=why == "half precision"),
     ):
         y = layer(x)
     assert "_ConvolutionBackward" not in type(y.grad_fn).__name__
