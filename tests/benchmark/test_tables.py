@@ -1,9 +1,10 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from appl.benchmark.collection import collect
+from appl.benchmark.collection import Collection, collect
 from appl.benchmark.grids import NONE, conditions, make_grids
 from appl.benchmark.tables import Column, make_table
 from appl.errors import SettingsError, UnknownNameError
@@ -93,6 +94,35 @@ def test_shots_are_joined_as_columns(tmp_path: Path) -> None:
     ]
     assert all(text.style == "italic" for text in quote)
     assert "5-way 20 and 50-shot" in grid.notes[0]
+
+
+def quoting(collection: Collection, quotes: dict[str, str]) -> Collection:
+    rows = tuple(replace(r, quote=quotes.get(r.title, "")) for r in collection.outline.rows)
+    return replace(collection, outline=replace(collection.outline, rows=rows))
+
+
+def test_the_papers_row_stands_below_ours_of_the_same_method(tmp_path: Path) -> None:
+    plain = simple_collection(tmp_path, quote=["APPL"])
+    table = make_table([quoting(plain, {"ProtoNet": "ProtoNet"})])
+    (grid, _) = make_grids(table)
+    assert [line[0].words for line in grid.lines] == [
+        "ProtoNet",
+        "quoted: the paper's ProtoNet",
+        "TIM",
+        "quoted: the paper's APPL",
+    ]
+    assert {len(line) for line in grid.lines} == {len(grid.head)}
+    assert [line[0].style for line in grid.lines] == ["", "italic", "", "italic"]
+    assert table.all_quotes == ("ProtoNet", "APPL")
+    assert any(note.startswith("Quoted rows") for note in grid.notes)
+    # What is asked for takes the place of all that the configuration quotes.
+    asked = make_table([quoting(plain, {"ProtoNet": "ProtoNet"})], quotes=["HVM"])
+    assert asked.all_quotes == ("HVM",)
+
+
+def test_a_row_that_quotes_what_the_paper_does_not_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"the paper has no row 'ProtNet'; .*'ProtoNet'"):
+        make_table([quoting(simple_collection(tmp_path), {"TIM": "ProtNet"})])
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def to_csv(table: ResultTable) -> str:
                     "n_pairs": cell.difference.n,
                 }
             writer.writerow(values)
-    for name in table.quotes:
+    for name in table.all_quotes:
         for column in table.columns:
             quote = quoted(name, column.target, column.n_shot)
             if quote:

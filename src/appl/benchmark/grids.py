@@ -77,11 +77,9 @@ def _accuracies(table: ResultTable) -> Grid:
         whole = [table.mean_accuracy(row, n_shot) for n_shot in means]
         shown += [_plus_minus(mean) if mean else NONE for mean in whole]
         lines.append(_texts(row, *shown, *_effort(table.found(row)), takes))
-    for name in table.quotes:
-        values = [quoted(name, column.target, column.n_shot) for column in table.columns]
-        shown = [f"{value.mean:.2f} ± {value.interval:.2f}" if value else NONE for value in values]
-        empty = [""] * (len(means) + 3)
-        lines.append(_texts(f"quoted: the paper's {name}", *shown, *empty, style="italic"))
+        if row in table.beside:
+            lines.append(_quoted_line(table, table.beside[row], len(head)))
+    lines += [_quoted_line(table, name, len(head)) for name in table.quotes]
     notes = [conditions(table) + "."]
     own = [row.title for row in table.outline.rows if row.weights != table.outline.settings.weights]
     if own:
@@ -90,12 +88,19 @@ def _accuracies(table: ResultTable) -> Grid:
         # A part or a stand-in must never pass for the original.
         told = "; ".join(f"{title}: {standing}" for title, standing in table.standings.items())
         notes.append(f"Data: {told}.")
-    if table.quotes:
+    if table.all_quotes:
         notes.append(
             "Quoted rows are what the paper prints: the original data sets, other weights, other "
             "episodes."
         )
     return Grid("", tuple(head), tuple(lines), tuple(notes))
+
+
+def _quoted_line(table: ResultTable, name: str, n_cells: int) -> tuple[Text, ...]:
+    values = [quoted(name, column.target, column.n_shot) for column in table.columns]
+    shown = [f"{value.mean:.2f} ± {value.interval:.2f}" if value else NONE for value in values]
+    words = [f"quoted: the paper's {name}", *shown]
+    return _texts(*words, *[""] * (n_cells - len(words)), style="italic")
 
 
 def _differences(table: ResultTable, others: list[str]) -> Grid:

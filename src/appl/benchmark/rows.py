@@ -22,6 +22,7 @@ class Row:
     weights_digest: str
     encoder: str
     precision: Literal["fp32", "bf16"] = "fp32"
+    quote: str = ""  # the paper's row of the same method
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -64,6 +65,7 @@ def make_row(
         digests[name],
         weights.get(name, weights[settings.weights]).encoder.meta.name,
         row.precision,
+        row.quote,
     )
 
 

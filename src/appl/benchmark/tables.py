@@ -1,7 +1,7 @@
 """Tables from stored results only: accuracy, paired differences, seconds.
 
 A table holds one protocol, one encoder and one set of data; it may join several numbers of shots,
-a column each. The paper's rows stand apart, as quotes.
+a column each. The paper's rows are quotes: below ours of the same method, or below all.
 """
 
 import statistics
@@ -48,13 +48,20 @@ class ResultTable:
     columns: tuple[Column, ...]
     cells: dict[tuple[str, Column], Cell]
     reference: str  # title; none: no differences
-    quotes: tuple[str, ...]  # names of the paper's rows
+    beside: dict[str, str]  # the paper's row that stands below one of ours, by its title
+    quotes: tuple[str, ...]  # the paper's rows that stand below all of ours
     standings: dict[str, str]  # what the copy of a target is, by its title
 
     @property
     def shots(self) -> tuple[int, ...]:
         """The numbers of shots, fewest first."""
         return tuple(sorted({column.n_shot for column in self.columns}))
+
+    @property
+    def all_quotes(self) -> tuple[str, ...]:
+        """The paper's rows, in the order of the table."""
+        beside = [self.beside[row] for row in self.rows if row in self.beside]
+        return tuple(dict.fromkeys([*beside, *self.quotes]))
 
     def found(self, row: str, n_shot: int | None = None) -> list[Cell]:
         """Return the cells of a row that have results, of one number of shots or all."""
@@ -80,12 +87,15 @@ def make_table(
 ) -> ResultTable:
     """Join benchmarks that differ in their shots only into one table.
 
-    Without a reference or quotes, those of the configurations count.
+    Without a reference or quotes, those of the configurations and their rows count.
     """
     check_mixable(collections)
     settings = [collection.outline.settings for collection in collections]
-    names = tuple(quotes) or tuple(dict.fromkeys(name for s in settings for name in s.quote))
-    check_quoted(names)
+    beside = {r.title: r.quote for c in collections for r in c.outline.rows if r.quote}
+    names = tuple(dict.fromkeys(name for s in settings for name in s.quote))
+    if quotes:
+        beside, names = {}, tuple(quotes)
+    check_quoted((*beside.values(), *names))
     rows = {row.title: row.takes for c in collections for row in c.outline.rows}
     chosen = _reference(collections[0].outline, rows, reference)
     stored = {
@@ -104,6 +114,7 @@ def make_table(
         tuple(sorted(columns, key=lambda c: (targets.index(c.target), c.n_shot))),
         {(row, c): _cell(found, stored.get((chosen, c))) for (row, c), found in stored.items()},
         chosen,
+        beside,
         names,
         {
             c.outline.settings.targets[target]: standing

@@ -48,6 +48,7 @@ class RowSettings:
     precision: Literal["fp32", "bf16"] = setting(
         "fp32", "bf16: faster where the processor has units for it; part of the row's identity"
     )
+    quote: str = ""  # the paper's row of the same method, which tables set below this one
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class BenchSettings:
     rows: tuple[RowSettings, ...] = ()
     title: str = ""  # of its table; a report joins benchmarks of one title
     reference: str = ""  # title of the row that tables compare with; none: ProtoNet if there
-    quote: tuple[str, ...] = ()  # rows of the paper to stand beside ours
+    quote: tuple[str, ...] = ()  # more rows of the paper, which stand below all of ours
     weights: str = "resnet10"
     image_px: int = setting(84, "side of the images", 32)
     margin: float = setting(1.0, "1.15: enlarge by this and cut the centre, as BSCD-FSL does", 1, 2)
