@@ -5,9 +5,10 @@
 Every block of the page that begins with `<!-- table: NAME … -->` gets the table of these
 configurations; rows that have no results are left out. `<!-- course: NAME … -->` gets the records
 of their iterations, `<!-- training: NAME -->` what meta-training came to. `docs/results/tables`
-gets each table as LaTeX and CSV, `docs/results` the differences and the sensitivity as plots. All
-numbers come from the export in docs/results. `--check` changes nothing and fails if the page does
-not say what the results say.
+gets each table as LaTeX and CSV, `docs/results` the differences and the sensitivity as plots. The
+README gets the mean differences of the rows that POINTS share, `<!-- points -->`. All numbers come
+from the export in docs/results. `--check` changes nothing and fails if a page does not say what the
+results say.
 """
 
 import argparse
@@ -33,10 +34,17 @@ from appl.settings.files import load_settings
 from appl.store import ResultStore, read_export
 
 DOCS = Path(__file__).parents[1] / "docs"
-POINTS = ("resnet10-even", "resnet10-uneven")  # the tables whose shared rows are drawn
+DRAWN = ("resnet10-even", "resnet10-uneven")  # the tables whose shared rows are drawn
+POINTS = {  # those of the README, with the heads of its columns
+    "resnet10-even": "ResNet10, even pile",
+    "resnet10-uneven": "ResNet10, uneven",
+    "lite0-even": "EfficientNet-Lite0, even pile",
+    "lite0-uneven": "EfficientNet-Lite0, uneven",
+}
 TABLE = re.compile(r"(<!-- table: ([\w. -]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 COURSE = re.compile(r"(<!-- course: ([\w. -]+?) -->\n).*?(<!-- end of course -->)", re.DOTALL)
 TRAINING = re.compile(r"(<!-- training: ([\w-]+) -->\n).*?(<!-- end of training -->)", re.DOTALL)
+POINTS_BLOCK = re.compile(r"(<!-- points -->\n).*?(<!-- end of points -->)", re.DOTALL)
 
 
 def collection_of(name: str, store: ResultStore) -> Collection:
@@ -86,13 +94,26 @@ def training_of(name: str) -> str:
     return "\n" + markdown_grid(Grid("", head, tuple(lines))) + "\n"
 
 
+def points_of(tables: dict[str, ResultTable]) -> str:
+    """Write by how much the rows that all these tables have are above their reference."""
+    first, *others = tables.values()
+    shared = [row for row in first.rows if all(row in table.rows for table in others)]
+    lines = []
+    for row in shared:
+        means = [table.mean_difference(row, *table.shots) for table in tables.values()]
+        if row != first.reference and all(means):
+            words = [f"{mean.mean:+.1f} ± {mean.interval:.1f}" for mean in means if mean]
+            lines.append(tuple(map(Text, (row, *words))))
+    return "\n" + markdown_grid(Grid("", ("", *POINTS.values()), tuple(lines))) + "\n"
+
+
 def main() -> int:
     """Fill, or check."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true")
     is_check = parser.parse_args().check
-    path = DOCS / "results.md"
-    page = path.read_text(encoding="utf-8")
+    path, front = DOCS / "results.md", DOCS.parent / "README.md"
+    page, readme = path.read_text(encoding="utf-8"), front.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         store = ResultStore(Path(folder) / "results.sqlite")
         read_export(store, DOCS / "results")
@@ -102,17 +123,25 @@ def main() -> int:
         new = TRAINING.sub(lambda b: b[1] + training_of(b[2]) + b[3], new)
         curves = sensitivity_curves(collection_of("sensitivity", store))
         store.close()
+    points = points_of({name: tables[name] for name in POINTS})
+    new_readme = POINTS_BLOCK.sub(lambda b: b[1] + points + b[2], readme)
     if is_check:
-        if new != page:
-            print("docs/results.md does not say what docs/results says; run `make results`")
-        return int(new != page)
+        stale = [
+            file.name
+            for file, is_new in ((path, new != page), (front, new_readme != readme))
+            if is_new
+        ]
+        if stale:
+            print(f"{', '.join(stale)}: not what docs/results says; run `make results`")
+        return int(bool(stale))
     write_atomically(path, new.encode())
+    write_atomically(front, new_readme.encode())
     for names, table in tables.items():
         file = DOCS / "results" / "tables" / names.split()[0]
         write_atomically(file.with_suffix(".csv"), to_csv(table).encode())
         write_atomically(file.with_suffix(".tex"), to_latex(table).encode())
     save_figure(curve_panels(curves), DOCS / "results" / "sensitivity.svg")
-    drawn = [tables[name] for name in POINTS]
+    drawn = [tables[name] for name in DRAWN]
     shared = {row: takes for row, takes in drawn[0].rows.items() if row in drawn[1].rows}
     panels = [difference_panel(replace(table, rows=shared), table.title) for table in drawn]
     save_figure(panels, DOCS / "results" / "points.svg", (7.4, 6.6))
