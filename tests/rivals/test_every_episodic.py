@@ -13,6 +13,7 @@ EPISODIC = [name for name in METHODS.names() if isinstance(METHODS.get(name)(), 
 # Every method as it comes, and the options that change how an answer comes about.
 ROWS = [(name, {}) for name in EPISODIC] + [
     ("gnn", {"grouping": "random"}),
+    ("gnn", {"batch_norm": "batch"}),
     ("maml", {"batch_norm": "running"}),
     ("maml", {"order": "first"}),
     ("matching", {"full_context": False}),

@@ -95,6 +95,21 @@ def test_parts_of_the_graphs_change_nothing(grouping, monkeypatch) -> None:
 
 
 @torch.no_grad()
+def test_statistics_of_the_task_undo_what_a_new_domain_adds_to_all_features() -> None:
+    """Another mean of the features shifts what `embed` gives, which its own norm takes away."""
+    task, head = make_episode().task, head_of(GNN())
+    features = torch.randn(len(task.images()), WIDTH, generator=torch.Generator().manual_seed(1))
+    scores = {
+        (kind, shift): GNN(batch_norm=kind).answer_by(features + shift, head, task)
+        for kind in ("batch", "running")
+        for shift in (0.0, 3.0)
+    }
+    torch.testing.assert_close(scores["batch", 3.0], scores["batch", 0.0], atol=1e-3, rtol=1e-3)
+    assert not torch.allclose(scores["running", 3.0], scores["running", 0.0], atol=1e-2)
+    assert not torch.allclose(scores["batch", 0.0], scores["running", 0.0], atol=1e-2)
+
+
+@torch.no_grad()
 def test_random_groups_hold_as_many_queries_as_classes(monkeypatch) -> None:
     """Ten queries of three classes: four graphs, the last filled up, every query answered once."""
     method, encoder = GNN(grouping="random"), make_small_encoder()

@@ -1,5 +1,6 @@
 """GNN (Garcia and Bruna, 2018): a graph network over the supports and a query."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal
@@ -12,7 +13,7 @@ from appl.core.draws import content_draws
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.encoders import Encoder
-from appl.rivals._episodic import check_n_way, query_cross_entropy, task_vectors
+from appl.rivals._episodic import check_n_way, own_statistics, query_cross_entropy, task_vectors
 from appl.settings._checks import check_ranges, setting
 
 # Pairs of nodes, where the statistics allow parts: near the size of the cache, twice as fast as
@@ -41,6 +42,9 @@ class GNN:
     grouping: Literal["single", "random"] = setting(
         "single", "queries of a graph: one; or as many as classes, drawn without their classes"
     )
+    batch_norm: Literal["running", "batch"] = setting(
+        "running", "the head's statistics in tests: remembered; or of the task's graphs together"
+    )
     n_features: int = setting(128, "of a node, beside its class", 1)
     n_hidden: int = setting(96, "units of the weights' network, twice as many in its first half", 1)
     n_grown: int = setting(48, "features that a layer adds to a node", 1)
@@ -50,8 +54,10 @@ class GNN:
 
     @property
     def takes(self) -> str:
-        """The card's tag, save where queries share a graph."""
-        return "transductive" if self.grouping == "random" else self.card.takes
+        """The card's tag, save where queries share a graph or their statistics."""
+        if self.grouping == "random":
+            return "transductive"
+        return "batchnorm" if self.batch_norm == "batch" else self.card.takes
 
     def build_head(self, width: int, n_way: int) -> "GraphNetwork":
         """Return the graph network, for tasks of `n_way` classes only."""
@@ -60,7 +66,14 @@ class GNN:
     def answer(self, encoder: Encoder, head: "GraphNetwork", task: Task) -> Tensor:
         """Return the output of the queries' nodes."""
         check_n_way(head.n_way, task)
-        nodes = head.embed(torch.cat(task_vectors(encoder, task)))
+        return self.answer_by(torch.cat(task_vectors(encoder, task)), head, task)
+
+    def answer_by(self, features: Tensor, head: "GraphNetwork", task: Task) -> Tensor:
+        """Return the same from the features of supports and queries."""
+        with own_statistics(head) if self.batch_norm == "batch" else nullcontext():
+            return self._scores(head.embed(features), head, task)
+
+    def _scores(self, nodes: Tensor, head: "GraphNetwork", task: Task) -> Tensor:
         class_ids = task.class_ids.to(nodes.device)
         labels = F.one_hot(class_ids, task.n_way).to(nodes)
         labels = torch.cat([labels, labels.new_zeros(task.n_query, task.n_way)])
@@ -130,9 +143,9 @@ class Adjacency(nn.Module):
         return scores.softmax(2)
 
 
-def _parts(graphs: Tensor, support: Tensor, head: nn.Module) -> tuple[Tensor, ...]:
-    """Split the graphs so that memory stays small; in training the statistics want all of them."""
-    if head.training:
+def _parts(graphs: Tensor, support: Tensor, head: "GraphNetwork") -> tuple[Tensor, ...]:
+    """Split the graphs, so that memory stays small; statistics of a batch want all of them."""
+    if head.training or head.embed[1].training:
         return (graphs,)
     n_nodes = graphs.shape[1] + len(support)
     return torch.split(graphs, max(1, 2 * PAIRS_AT_ONCE // n_nodes**2))
