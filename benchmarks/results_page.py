@@ -3,12 +3,12 @@
     python benchmarks/results_page.py            # or: make results
 
 Every block of the page that begins with `<!-- table: NAME … -->` gets the table of these
-configurations; rows that have no results are left out. `<!-- course: NAME … -->` gets the records
-of their iterations, `<!-- training: NAME -->` what meta-training came to. `docs/results/tables`
-gets each table as LaTeX and CSV, `docs/results` the differences and the sensitivity as plots. The
-README gets the mean differences of the rows that POINTS share, `<!-- points -->`. All numbers come
-from the export in docs/results. `--check` changes nothing and fails if a page does not say what the
-results say.
+configurations; rows that have few episodes yet are left out. `<!-- course: NAME … -->` gets the
+records of their iterations, `<!-- training: NAME -->` what meta-training came to.
+`docs/results/tables` gets each table as LaTeX and CSV, `docs/results` the differences and the
+sensitivity as plots. The README gets the mean differences of the rows that POINTS share,
+`<!-- points -->`. All numbers come from the export in docs/results. `--check` changes nothing and
+fails if a page does not say what the results say.
 """
 
 import argparse
@@ -34,6 +34,7 @@ from appl.settings.files import load_settings
 from appl.store import ResultStore, read_export
 
 DOCS = Path(__file__).parents[1] / "docs"
+LEAST = 5  # episodes of a row on every target that it has: fewer say nothing
 DRAWN = ("resnet10-even", "resnet10-uneven")  # the tables whose shared rows are drawn
 POINTS = {  # those of the README, with the heads of its columns
     "resnet10-even": "ResNet10, even pile",
@@ -54,9 +55,11 @@ def collection_of(name: str, store: ResultStore) -> Collection:
 
 
 def table_of(names: list[str], store: ResultStore) -> ResultTable:
-    """Make the table of some configurations, of the rows that have results."""
+    """Make the table of some configurations, of the rows that have episodes enough."""
     table = make_table([collection_of(name, store) for name in names])
-    return replace(table, rows={row: t for row, t in table.rows.items() if table.found(row)})
+    counts = {row: [cell.accuracy.n for cell in table.found(row)] for row in table.rows}
+    shown = {row: t for row, t in table.rows.items() if min(counts[row], default=0) >= LEAST}
+    return replace(table, rows=shown)
 
 
 def shown(table: ResultTable) -> str:
