@@ -40,7 +40,7 @@ class BasicBlock(nn.Module):
         self.shortcut: nn.Module = nn.Identity()
         if n_in != n_out:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out)
+                WideConv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out)
             )
 
     def forward(self, x: Tensor) -> Tensor:
