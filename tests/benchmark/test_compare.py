@@ -38,15 +38,15 @@ def test_numbers_are_those_of_numpy_and_scipy(store: ResultStore) -> None:
     for seed, pairs in enumerate(comparison.targets):
         difference = np.array(drawn(seed, 30, 0.7)) - np.array(drawn(seed + 10, 40, 0.6))[:30]
         assert pairs.difference.mean == pytest.approx(difference.mean())
-        error = difference.std() / np.sqrt(30)
-        low, high = stats.norm.interval(0.95, difference.mean(), error)
-        assert pairs.difference.interval == pytest.approx((high - low) / 2, rel=1e-4)
+        error = difference.std(ddof=1) / np.sqrt(30)
+        low, high = stats.t.interval(0.95, 29, difference.mean(), error)
+        assert pairs.difference.interval == pytest.approx((high - low) / 2)
         signs = np.sign(difference)
         assert (pairs.wins, pairs.ties) == ((signs > 0).sum(), (signs == 0).sum())
         assert pairs.ties > 0
         assert pairs.win_share == pytest.approx((signs.mean() + 1) / 2)
         means.append(difference.mean())
-        halves.append(1.96 * error)
+        halves.append((high - low) / 2)
     assert comparison.difference.mean == pytest.approx(np.mean(means))
     assert comparison.difference.interval == pytest.approx(np.hypot(*halves) / 2)
     everyone = [pairs.win_share for pairs in comparison.targets]

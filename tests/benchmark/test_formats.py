@@ -19,7 +19,7 @@ def test_markdown_has_accuracies_tags_conditions_and_differences(tmp_path: Path)
         "|  | CUB | episodes | s / episode | takes |\n"
         "| --- | --- | --- | --- | --- |\n"
         "| ProtoNet | 60.00 ± 9.24 | 3 | 0.5 | none |\n"
-        "| TIM | 65.00 ± 8.05 | 3 | 2 | transductive |\n"
+        "| TIM | 65.00 ± 9.73 | 3 | 2 | transductive |\n"
         "| *quoted: the paper's APPL* | *67.46 ± 0.78* |  |  |  |\n"
         "\n"
         "resnet10 trained on miniImageNet (weights eeeeeeeeeeee), 84 px; 5-way 5-shot, 15 queries "
@@ -28,12 +28,12 @@ def test_markdown_has_accuracies_tags_conditions_and_differences(tmp_path: Path)
         "Quoted rows are what the paper prints: the original data sets, other weights, other "
         "episodes.\n"
         "\n"
-        "Paired difference to ProtoNet, the same episodes (bold: the 95 % interval excludes "
-        "zero):\n"
+        "Paired difference to ProtoNet, the same episodes (bold: the 95 % interval, "
+        "Student's, excludes zero):\n"
         "\n"
         "|  | CUB |\n"
         "| --- | --- |\n"
-        "| TIM | **+5.00 ± 3.70** |\n"
+        "| TIM | **+5.00 ± 2.48** |\n"
     )
 
 
@@ -62,7 +62,7 @@ def test_latex_tables_are_whole(tmp_path: Path) -> None:
     assert "\\begin{tabular}{lrrrr}" in code
     (line,) = (line for line in code if line.startswith("50"))
     assert line.count(" & ") == 4 and line.endswith(" \\\\")
-    assert any(line == "TIM & \\textbf{+5.00 $\\pm$ 3.70} \\\\" for line in code)
+    assert any(line == "TIM & \\textbf{+5.00 $\\pm$ 2.48} \\\\" for line in code)
     assert not any(line.startswith("new") for line in lines)
 
 

@@ -78,7 +78,7 @@ def test_curves_hold_the_base_in_its_place(tmp_path: Path) -> None:
     assert [(p.difference.mean, p.difference.interval) for p in alpha.points] == [
         (1.0, 0.0),
         (0.0, 0.0),
-        (-7.0, pytest.approx(1.96 * 3 / 2**0.5)),
+        (-7.0, pytest.approx(12.7062 * 3)),  # t of one degree of freedom, s = 3·√2
     ]
     assert alpha.base == 0.5
     # Nothing was run but the base: it is the only point of the others.

@@ -3,8 +3,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.calibration import calibration_curve
 from torchmetrics.functional.classification import (
     binary_calibration_error,
@@ -36,8 +37,25 @@ def test_nothing_is_not_a_number() -> None:
 def test_pairs_are_the_shared_episodes_only() -> None:
     difference = paired_difference({0: 60.0, 1: 70.0, 5: 1.0}, {0: 50.0, 1: 58.0, 9: 99.0})
     assert (difference.mean, difference.n) == (11.0, 2)
-    assert difference.interval == pytest.approx(1.96 / math.sqrt(2))
-    assert difference.excludes_zero
+    # Differences of 10 and 12: s = √2, and t of one degree of freedom is 12.706.
+    assert difference.interval == pytest.approx(12.7062, rel=1e-5)
+    assert not difference.excludes_zero
+
+
+@given(st.lists(st.floats(-100, 100), min_size=2, max_size=40))
+def test_the_interval_of_a_difference_is_that_of_scipys_t_test(differences: list[float]) -> None:
+    ours = {episode: 50 + value for episode, value in enumerate(differences)}
+    found = paired_difference(ours, dict.fromkeys(ours, 50.0))
+    assume(max(differences) - min(differences) > 1e-3)  # scipy warns where all are alike
+    low, high = stats.ttest_rel(list(ours.values()), [50.0] * len(ours)).confidence_interval()
+    assert found.interval == pytest.approx((high - low) / 2, rel=1e-6)
+
+
+def test_one_episode_decides_nothing() -> None:
+    difference = paired_difference({3: 90.0}, {3: 10.0})
+    assert (difference.mean, difference.n, difference.signed) == (80.0, 1, "+80.00")
+    assert math.isnan(difference.interval) and not difference.excludes_zero
+    assert not mean_of([difference, estimate([80.0, 81.0])]).excludes_zero
 
 
 def test_mean_over_targets() -> None:

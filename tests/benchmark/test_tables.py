@@ -18,11 +18,12 @@ def test_means_intervals_and_differences_by_hand(tmp_path: Path) -> None:
     table = make_table([simple_collection(tmp_path)])
     cell = table.cells["TIM", CUB]
     assert (cell.accuracy.mean, cell.accuracy.n) == (65.0, 3)
-    # Deviations −10, 4, 6: population σ = √(152/3).
-    assert cell.accuracy.interval == pytest.approx(1.96 * math.sqrt(152 / 3) / math.sqrt(3))
+    # Deviations −11, 1, 10: population σ = √74.
+    assert cell.accuracy.interval == pytest.approx(1.96 * math.sqrt(74) / math.sqrt(3))
     assert table.reference == "ProtoNet"
-    assert cell.difference.mean == 5.0  # of 5, 9, 1
-    assert cell.difference.interval == pytest.approx(1.96 * math.sqrt(32 / 3) / math.sqrt(3))
+    assert cell.difference.mean == 5.0  # of 4, 6, 5
+    # s = 1, and t of two degrees of freedom is 4.3027.
+    assert cell.difference.interval == pytest.approx(4.30265 / math.sqrt(3))
     assert table.cells["ProtoNet", CUB].difference.mean == 0.0
     assert table.rows == {"ProtoNet": "none", "TIM": "transductive"}
 
@@ -57,8 +58,8 @@ def test_a_mean_needs_every_target(tmp_path: Path) -> None:
     assert shown["ProtoNet"][:3] == ["55.00 ± 6.93", "30.00 ± 0.00", "42.50 ± 3.46"]
     assert shown["TIM"][1:3] == [NONE, NONE]
     assert shown["ProtoNet"][3:] == ["1–2", "0.5", "none"]
-    assert [text.words for text in differences.lines[0]] == ["TIM", "+5.00 ± 4.16", NONE, NONE]
-    assert differences.lines[0][1].style == "bold"
+    assert [text.words for text in differences.lines[0]] == ["TIM", "+5.00 ± 38.12", NONE, NONE]
+    assert differences.lines[0][1].style == ""  # of 8 and 2: two episodes decide little
 
 
 def test_a_mean_difference_needs_pairs_on_every_target(tmp_path: Path) -> None:

@@ -25,10 +25,10 @@ def test_tables_episodes_time_and_origin(tmp_path: Path) -> None:
     page = page_of(tmp_path, collection)
     text = page.parts["part1"]
     assert "6 episodes solved 1 data set 2 runs" in page.parts["header"]
-    assert "TIM 65.00 ± 8.05 3 2 transductive" in text
+    assert "TIM 65.00 ± 9.73 3 2 transductive" in text
     assert "quoted: the paper's APPL 67.46 ± 0.78" in text
-    assert "TIM +5.00 ± 3.70" in text
-    assert "Better than ProtoNet in 100% of 3 episodes, by +5.00 ± 3.70 points" in text
+    assert "TIM +5.00 ± 2.48" in text
+    assert "Better than ProtoNet in 100% of 3 episodes, by +5.00 ± 2.48 points" in text
     # Two seconds an episode, 600 of them on one target.
     assert "TIM 3 2.000 0.00 0.3" in text
     run = collection.stored["TIM", "cub"].run

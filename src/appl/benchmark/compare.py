@@ -3,13 +3,14 @@
 A pair shares its images, so its difference says more than two means with their intervals.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from appl.benchmark.collection import Collection, Stored
 from appl.benchmark.mixing import check_mixable, first_difference
-from appl.benchmark.statistics import Estimate, estimate, mean_of
+from appl.benchmark.statistics import Estimate, estimate_difference, mean_of
 from appl.errors import DataError, UnknownNameError
 from appl.settings._checks import suggest
 from appl.store import ResultStore, Run
@@ -29,7 +30,7 @@ class Pairs:
     @property
     def difference(self) -> Estimate:
         """The mean of a − b."""
-        return estimate([a - b for a, b in zip(self.a, self.b, strict=True)])
+        return estimate_difference([a - b for a, b in zip(self.a, self.b, strict=True)])
 
     @property
     def wins(self) -> int:
@@ -172,4 +173,5 @@ def _comparison(a: str, b: str, pairs: Iterable[Pairs]) -> Comparison:
 
 
 def _values(difference: Estimate) -> dict[str, Any]:
-    return {"difference": difference.mean, "interval": difference.interval, "n": difference.n}
+    interval = None if math.isnan(difference.interval) else difference.interval
+    return {"difference": difference.mean, "interval": interval, "n": difference.n}

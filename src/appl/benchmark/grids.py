@@ -112,8 +112,8 @@ def _differences(table: ResultTable, others: list[str]) -> Grid:
         values += [table.mean_difference(row, n_shot) for n_shot in means]
         lines.append((Text(row), *(_signed(value) for value in values)))
     caption = (
-        f"Paired difference to {table.reference}, the same episodes (bold: the 95 % interval "
-        "excludes zero):"
+        f"Paired difference to {table.reference}, the same episodes (bold: the 95 % interval, "
+        "Student's, excludes zero):"
     )
     return Grid(caption, ("", *column_titles(table), *means.values()), tuple(lines))
 
@@ -146,5 +146,4 @@ def _plus_minus(value: Estimate) -> str:
 def _signed(value: Estimate | None) -> Text:
     if value is None or not value.n:
         return Text(NONE)
-    words = f"{value.mean:+.2f} ± {value.interval:.2f}"
-    return Text(words, "bold" if value.excludes_zero else "")
+    return Text(value.signed, "bold" if value.excludes_zero else "")

@@ -1,6 +1,7 @@
 """Means over episodes with their intervals, as the field reports them, and paired differences.
 
-And how far a confidence is from the share that is right: reliability and calibration error.
+Paired differences decide which row is better, often by few episodes, so their intervals are
+Student's. And how far a confidence is from the share that is right: reliability, calibration error.
 """
 
 import math
@@ -10,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over n episodes and the half-width of its 95 % interval."""
+    """A mean over n episodes and the half-width of its 95 % interval; not a number: unknown."""
 
     mean: float
     interval: float
@@ -24,6 +26,12 @@ class Estimate:
     def excludes_zero(self) -> bool:
         """Whether zero lies outside the interval."""
         return abs(self.mean) > self.interval
+
+    @property
+    def signed(self) -> str:
+        """A difference in words."""
+        known = not math.isnan(self.interval)
+        return f"{self.mean:+.2f} ± {self.interval:.2f}" if known else f"{self.mean:+.2f}"
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -37,7 +45,20 @@ def estimate(values: Sequence[float]) -> Estimate:
 def paired_difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estimate:
     """Return the mean of ours − theirs over the episodes that both have."""
     shared = sorted(set(ours) & set(theirs))
-    return estimate([ours[episode] - theirs[episode] for episode in shared])
+    return estimate_difference([ours[episode] - theirs[episode] for episode in shared])
+
+
+def estimate_difference(differences: Sequence[float]) -> Estimate:
+    """Return the mean with Student's t·s/√n, s with ddof = 1; one episode has no interval.
+
+    With 600 episodes it is the field's interval; with 20 that is a tenth too narrow, with 5 over
+    a third, and a table that calls differences certain must not be.
+    """
+    n = len(differences)
+    if n < 2:
+        return Estimate(differences[0] if n else math.nan, math.nan, n)
+    half = float(stdtrit(n - 1, 0.975)) * statistics.stdev(differences) / math.sqrt(n)
+    return Estimate(statistics.fmean(differences), half, n)
 
 
 def mean_of(estimates: Sequence[Estimate]) -> Estimate:

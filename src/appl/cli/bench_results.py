@@ -122,13 +122,12 @@ def compare(
         return
     shown = Table("target", "episodes", "better", "alike", "worse", "win rate", "difference")
     for pairs in comparison.targets:
-        n, difference = len(pairs.episodes), pairs.difference
+        n = len(pairs.episodes)
         counts = (n, pairs.wins, pairs.ties, n - pairs.wins - pairs.ties)
-        words = f"{difference.mean:+.2f} ± {difference.interval:.2f}"
-        shown.add_row(escape(pairs.title), *map(str, counts), f"{pairs.win_share:.0%}", words)
-    mean = comparison.difference
-    words = f"{mean.mean:+.2f} ± {mean.interval:.2f}"
-    shown.add_row("mean of the targets", "", "", "", "", f"{comparison.win_share:.0%}", words)
+        words = (f"{pairs.win_share:.0%}", pairs.difference.signed)
+        shown.add_row(escape(pairs.title), *map(str, counts), *words)
+    words = (f"{comparison.win_share:.0%}", comparison.difference.signed)
+    shown.add_row("mean of the targets", "", "", "", "", *words)
     console = Console()
     console.print(f"{comparison.a} against {comparison.b}, the same episodes:", markup=False)
     console.print(shown)

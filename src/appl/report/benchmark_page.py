@@ -146,10 +146,9 @@ def _scatters(table: ResultTable, collections: list[Collection]) -> Iterator[Cha
 
 def _verdict(comparison: Comparison) -> str:
     n = sum(len(pairs.episodes) for pairs in comparison.targets)
-    mean = comparison.difference
     return (
         f"Better than {comparison.b} in {comparison.win_share:.0%} of {counted(n, 'episode')}, "
-        f"by {mean.mean:+.2f} ± {mean.interval:.2f} points in the mean of the targets."
+        f"by {comparison.difference.signed} points in the mean of the targets."
     )
 
 
