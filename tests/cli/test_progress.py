@@ -44,6 +44,23 @@ def test_a_log_gets_a_line_a_minute_for_every_task_that_went_on(clock: SimpleNam
         assert "6 of 20" in lines(text)[2]
 
 
+def test_the_time_left_is_right_where_results_are_rare_and_come_together(
+    clock: SimpleNamespace,
+) -> None:
+    text = StringIO()
+    with Bars(Console(file=text, width=80), transient=True) as bars:
+        task = bars.add_task("Fine-tune", total=100)
+        for _ in range(10):
+            clock.s += 118  # two workers, each two minutes on an episode
+            bars.update(task, advance=1)
+            clock.s += 2
+            bars.update(task, advance=1)
+        last = lines(text)[-1]
+    assert last.startswith("12:00:00 Fine-tune: 19 of 100, ")
+    hours, minutes, _ = last.split(", ")[1].split()[0].split(":")
+    assert 75 <= 60 * int(hours) + int(minutes) <= 88  # 81 episodes, a minute each
+
+
 def test_a_terminal_has_bars_and_no_log(clock: SimpleNamespace) -> None:
     text = StringIO()
     with Bars(Console(file=text, force_terminal=True, width=80), transient=True) as bars:

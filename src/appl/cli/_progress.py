@@ -15,6 +15,9 @@ from rich.progress import (
 )
 
 LOG_EVERY_S = 60.0
+# What the time left is taken from. An episode may take minutes, and two or three come at a time: in
+# half a minute, which `rich` looks back by itself, there is one of them or none.
+LOOKS_BACK_S = 1800.0
 
 
 class Bars(Progress):
@@ -26,7 +29,14 @@ class Bars(Progress):
 
     def __init__(self, console: Console | None = None, *, transient: bool = False) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        super().__init__(*columns, TimeRemainingColumn(), console=console, transient=transient)
+        super().__init__(
+            *columns,
+            TimeRemainingColumn(),
+            console=console,
+            transient=transient,
+            speed_estimate_period=LOOKS_BACK_S,
+            get_time=lambda: time.monotonic(),
+        )
         self._logged_at = time.monotonic()
         self._went_on: set[TaskID] = set()  # since the last line; not what a resumed run found done
 
