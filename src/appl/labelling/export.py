@@ -42,7 +42,8 @@ def export_onnx(folder: Path, path: Path) -> None:
             f"export needs the package {error.name}; install it with pip install 'appl[onnx]'"
         ) from error
     model = LabelModel.load(folder)
-    graph = Graph(model).eval()
+    # Nothing in the file learns: layers that learn in a form of their own take the plain one.
+    graph = Graph(model).eval().requires_grad_(False)
     example = torch.rand(2, 3, model.size_px, model.size_px)
     batch = torch.export.Dim("batch", min=1)
     with warnings.catch_warnings():
