@@ -173,3 +173,14 @@ def test_a_table_says_what_its_queries_are(tmp_path: Path) -> None:
     protocol = {"n_strangers": 10, "groups_apart": True}
     text = conditions(make_table([simple_collection(tmp_path / "other", protocol=protocol)]))
     assert "15 queries a class and 10 strangers, not counted, patients and lesions on one" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0001, "< 0.001"), (0.0421, "0.042"), (55.4, "55"), (213.7, "214")]
+)
+def test_seconds_are_words_that_a_person_reads(tmp_path: Path, seconds: float, words: str) -> None:
+    store, outline = ResultStore(tmp_path / "r.sqlite"), fake_outline()
+    add(store, outline, "TIM", "cub", [50.0, 60.0], seconds=seconds)
+    accuracies, *_ = make_grids(make_table([collect(outline, store)]))
+    (line,) = (line for line in accuracies.lines if line[0].words == "TIM")
+    assert line[3].words == words

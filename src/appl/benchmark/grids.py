@@ -132,7 +132,9 @@ def _effort(cells: list[Cell]) -> tuple[str, str]:
     counts = sorted({cell.accuracy.n for cell in cells})
     episodes = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
     seconds = statistics.median(cell.seconds for cell in cells)
-    return episodes, f"{seconds:.2g}" if seconds >= SHORTEST_S else f"< {2 * SHORTEST_S:g}"
+    if seconds < SHORTEST_S:
+        return episodes, f"< {2 * SHORTEST_S:g}"
+    return episodes, f"{seconds:.2g}" if seconds < 99.5 else f"{seconds:.0f}"  # 210, not 2.1e+02
 
 
 def _texts(*words: str, style: Literal["", "italic"] = "") -> tuple[Text, ...]:
