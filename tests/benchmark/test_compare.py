@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from appl.benchmark.collection import collect
-from appl.benchmark.compare import compare_rows, compare_stored
+from appl.benchmark.compare import Comparison, Pairs, compare_rows, compare_stored
 from appl.errors import DataError, UnknownNameError
 from appl.store import ResultStore
 from tests.benchmark.fake_store import add, fake_outline
@@ -67,6 +67,10 @@ def test_values_are_json(store: ResultStore) -> None:
     cub = values["targets"]["CUB"]
     assert cub["wins"] + cub["ties"] + cub["losses"] == cub["n"] == 30
     assert values["difference"] == comparison.difference.mean
+    # One episode has no interval, and JSON has no word for "not a number".
+    alone = Comparison("A", "B", (Pairs("CUB", (0,), (60.0,), (50.0,)),))
+    assert alone.as_values()["interval"] is None
+    assert alone.as_values()["targets"]["CUB"]["interval"] is None
 
 
 def test_rows_of_a_store_by_method_or_key(store: ResultStore) -> None:
