@@ -17,11 +17,11 @@ def test_another_draw_in_the_same_folder_does_not_mix(tmp_path):
 
 @pytest.mark.slow
 def test_the_demo_labels_the_digits_and_counts_the_right_ones(tmp_path):
-    options = ("--encoder", "resnet10", "--size-px", "48")
+    options = ("--encoder", "resnet10", "--size-px", "32")
     shown = run("demo", "--out", str(tmp_path), *options, timeout=900)
     assert shown.returncode == 0, shown.stderr
     shares = [float(share) for share in re.findall(r"│\s+(\d+\.\d)%", shown.stdout)]
-    assert len(shares) == 4 and all(50 < share < 100 for share in shares)  # all, accepted; twice
+    assert len(shares) == 4 and all(50 < share <= 100 for share in shares)  # all, accepted; twice
     record = json.loads((tmp_path / "run-0" / "run.json").read_text())
     assert record["state"] == "finished" and record["n_pile"] == 400
     assert (tmp_path / "run-0" / "report.html").is_file()
