@@ -36,6 +36,19 @@ def test_help_does_not_import_torch():
     assert shown.stdout.strip().endswith("HEAVY []")
 
 
+def test_what_takes_seconds_to_load_is_loaded_where_it_is_needed():
+    """Labelling and every row of a benchmark load without scikit-learn; its callers load it."""
+    code = (
+        "import sys, appl.labeler, appl.labelling.run, appl.benchmark.runner\n"
+        "from appl.core.methods import METHODS\n"
+        "assert len([METHODS.get(name) for name in METHODS.names()]) > 20\n"
+        "heavy = {'sklearn', 'scipy.stats', 'pandas', 'matplotlib', 'ray'} & set(sys.modules)\n"
+        "print('HEAVY', sorted(heavy))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip().endswith("HEAVY []")
+
+
 def test_encoders_as_json_have_their_terms():
     records = {r["name"]: r for r in json.loads(run("encoders", "--json").stdout)}
     assert records["resnet10"]["width"] == 512

@@ -3,8 +3,6 @@
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
-from sklearn.manifold import TSNE
 from torch import Tensor
 
 MAX_DIMENSIONS = 30  # kept by PCA; t-SNE gains nothing from more and takes longer
@@ -22,6 +20,10 @@ def two_maps(before: Tensor, after: Tensor) -> Tensor:
 
 
 def _placed(features: Tensor, start: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    # Here: they take seconds to load, and commands that draw no map need not wait for them.
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
     vectors = torch.nn.functional.normalize(features.double() - features.double().mean(0), dim=1)
     n_kept = min(MAX_DIMENSIONS, len(vectors) - 1, vectors.shape[1])
     reduced = PCA(n_kept, random_state=0).fit_transform(vectors.numpy())

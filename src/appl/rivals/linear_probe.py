@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from appl.core.methods import METHODS, MethodCard
@@ -34,6 +33,9 @@ class LinearProbe:
 
     def scores(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
         """Return the linear scores W z + b."""
+        # Here: scikit-learn takes as long to load as torch, and every row's worker loads this file.
+        from sklearn.linear_model import LogisticRegression
+
         # Classes weigh alike whatever their number of supports; with equal shots, no change.
         model = LogisticRegression(
             C=self.strength, max_iter=1000, tol=1e-6, class_weight="balanced"
