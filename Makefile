@@ -10,8 +10,10 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/appl demo
 
+# One thread for each of the two workers and for the commands they start: with more, the threads of
+# one wait for those of the other, and a command takes twice as long.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
