@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from appl.core.compute import resolve_compute
-from appl.datasets._decode import decode, to_square
 from appl.errors import ApplError, DataError
+from appl.images.decode import decode, to_square
 from appl.labelling.inputs import find_inputs
 from appl.labelling.model import LabelModel
 from appl.labelling.predict import predict_files

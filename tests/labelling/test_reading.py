@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from appl.datasets._decode import decode_square
+from appl.images.decode import decode_square
 from appl.labelling import reading
 from appl.labelling.reading import read_images
 

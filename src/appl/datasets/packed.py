@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from appl.core.files import write_atomically
-from appl.datasets._decode import decode_square
 from appl.datasets.groups import group_ids, grouped_digest
 from appl.datasets.listing import Listing, list_folder
+from appl.images.decode import decode_square
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appl.datasets._decode import SUFFIXES
 from appl.errors import DataError
+from appl.images.decode import SUFFIXES
 
 MISSING = {"", "nan", "na", "n/a", "none", "null"}  # what spreadsheets write for an empty cell
 

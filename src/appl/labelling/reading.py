@@ -21,8 +21,8 @@ from PIL import Image
 from torch import Tensor
 
 from appl.core.files import write_atomically
-from appl.datasets._decode import decode_square
 from appl.errors import DataError
+from appl.images.decode import decode_square
 
 OnProgress = Callable[[int, int], None]
 DECODED_AT_ONCE = 256

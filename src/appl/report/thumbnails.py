@@ -11,8 +11,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from appl.datasets._decode import decode
 from appl.errors import DataError
+from appl.images.decode import decode
 
 SIDE_PX = 96
 QUALITY = 75

@@ -7,7 +7,6 @@ every class of it is a test class, and it is named for what it is.
 
 from pathlib import Path
 
-from appl.datasets._decode import SUFFIXES
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.folder import class_folders
 from appl.datasets.listing import Listing
@@ -22,6 +21,7 @@ from appl.datasets.readers._assembling import (
 from appl.datasets.readers._class_folders import find_tree, layout_of, official
 from appl.datasets.readers._every_fourth import every_fourth
 from appl.datasets.standing import Standing, name_key, published_counts
+from appl.images.decode import SUFFIXES
 
 N_IMAGES_A_CLASS = 200
 PLACES = ("places365_standard/train", "train", "")

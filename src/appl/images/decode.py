@@ -1,6 +1,7 @@
 """From an image file to pixels: the one path for training and for use."""
 
 import math
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +37,17 @@ def decode(path: Path, least_px: int) -> Image.Image:
     A JPEG that is much larger is decoded at a half, a quarter or an eighth of its size.
     """
     try:
+        # Asked before it is opened: to open a named pipe is to wait for somebody who writes.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DataError(f"{path}: not a regular file")
         with Image.open(path) as image:
             # Pillow only warns at this size, and how a warning ends is for the caller to say.
             if image.width * image.height > (Image.MAX_IMAGE_PIXELS or math.inf):
                 raise Image.DecompressionBombError(f"{image.width} × {image.height} pixels")
             image.draft("RGB", (least_px, least_px))
             return _as_rgb(ImageOps.exif_transpose(image))
+    except DataError:
+        raise
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:

@@ -1,9 +1,11 @@
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from appl.datasets._decode import decode, decode_square
 from appl.errors import DataError
+from appl.images.decode import decode, decode_square
 
 
 def save(path, array, **options):
@@ -53,6 +55,23 @@ def test_an_unreadable_file_is_named(tmp_path, name, content, message):
     with pytest.raises(DataError, match=message) as caught:
         decode_square(tmp_path / name, 32)
     assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_only_regular_files_are_opened(tmp_path, make):
+    make(tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"a\.png: not a regular file"):
+        decode(tmp_path / "a.png", 32)
+    (tmp_path / "b.png").symlink_to(tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"b\.png: not a regular file"):
+        decode(tmp_path / "b.png", 32)
+
+
+def test_a_link_to_an_image_is_opened(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    save(tmp_path / "a.png", pixels)
+    (tmp_path / "b.png").symlink_to(tmp_path / "a.png")
+    assert (decode_square(tmp_path / "b.png", 16) == pixels).all()
 
 
 def test_a_truncated_jpeg_is_not_half_grey(tmp_path):
