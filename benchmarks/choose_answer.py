@@ -22,6 +22,7 @@ from appl.datasets.episodes import draw_episode
 from appl.datasets.listing import list_folder
 from appl.datasets.packed import PackedImages, pack
 from appl.encoders import CACHE_BATCH, Encoder
+from appl.images.store import ImageArray
 from appl.method.answer import Described, weigh_together
 from appl.rivals.label_propagation import LabelPropagation
 from appl.rivals.prototypical import Prototypical
@@ -60,7 +61,7 @@ def ways(textures: tuple[str, ...]) -> dict[str, tuple[dict[str, Any], str | Non
 def describe(encoder: Encoder, data: PackedImages, textures: tuple[str, ...]) -> list[Tensor]:
     """Return the features of all images, then their textures."""
     parts = []
-    for part in torch.arange(len(data.pixels)).split(CACHE_BATCH):
+    for part in torch.arange(len(data.class_ids)).split(CACHE_BATCH):
         maps = encoder.stage_outputs(encoder.normalise(data.images(part)))
         spread = [maps[stage].float().flatten(2).std(2, correction=0) for stage in textures]
         parts.append([encoder.pool(maps[encoder.meta.stages[-1]]), *spread])
@@ -70,7 +71,8 @@ def describe(encoder: Encoder, data: PackedImages, textures: tuple[str, ...]) ->
 def few_of(data: PackedImages) -> PackedImages:
     """Keep the first images of every class."""
     kept = torch.cat([data.members(name)[:IMAGES_A_CLASS] for name in data.class_names])
-    return PackedImages(data.pixels[kept.numpy()], data.class_ids[kept], data.class_names, "few")
+    images = ImageArray(data.images(kept).permute(0, 2, 3, 1).numpy())
+    return PackedImages(images, data.class_ids[kept], data.class_names, "few")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -85,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
         data = few_of(pack(list_folder(domain), arguments.domains / ".packed", arguments.px))
         began = time.perf_counter()
         kinds = describe(start.encoder, data, textures)
-        milliseconds = 1000 * (time.perf_counter() - began) / len(data.pixels)
+        milliseconds = 1000 * (time.perf_counter() - began) / len(data.class_ids)
         for pile, dirichlet in PILES.items():
             hits: dict[str, float] = {}
             for index in range(arguments.tasks):

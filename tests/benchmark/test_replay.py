@@ -50,7 +50,7 @@ def test_it_is_made_without_decoding_and_again_the_same(
     def fail(*_: object) -> None:
         raise AssertionError("decoded")
 
-    monkeypatch.setattr("appl.datasets.packed.decode_square", fail)
+    monkeypatch.setattr("appl.images.store.decode_for_square", fail)
     assert make_manifest(settings, bench_root / "data") == manifest
     assert [len(target.episodes) for target in manifest.targets.values()] == [4, 4]
     longer = replace(settings, rows=(*settings.rows, RowSettings("tim", "Long", n_episodes=7)))

@@ -12,6 +12,7 @@ from appl.core.seeds import generator_for
 from appl.datasets.episodes import EpisodeDraw, draw_episode, uneven_counts
 from appl.datasets.packed import PackedImages
 from appl.errors import TaskError
+from appl.images.store import ImageArray
 
 NAMES = tuple(f"c{i}" for i in range(6))
 
@@ -23,7 +24,7 @@ def numbered(counts=(30, 20, 25, 20, 40, 22), group_ids=None):
     pixels[:, 0, 0, 0] = np.arange(n) % 256
     pixels[:, 0, 0, 1] = np.arange(n) // 256
     ids = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
-    return PackedImages(pixels, ids, NAMES, "digest", group_ids)
+    return PackedImages(ImageArray(pixels), ids, NAMES, "digest", group_ids)
 
 
 def in_groups(sizes_seed):

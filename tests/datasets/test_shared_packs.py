@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from appl.datasets._registry import DATASETS
 from appl.datasets.listing import list_folder
@@ -42,8 +43,8 @@ def test_a_pack_gives_what_stored_results_were_made_from(root, name, tmp_path, m
     plain = list_folder(root / name)
     assert listing.name == plain.name
     assert list(listing.files.items()) == list(plain.files.items())  # order counts, too
-    pixels = [[[0] * 3] * 4] * 4
-    monkeypatch.setattr("appl.datasets.packed.decode_square", lambda *_: pixels)
+    empty = Image.new("RGB", (4, 4))
+    monkeypatch.setattr("appl.images.store.decode_for_square", lambda *_: empty)
     runs = json.loads((REPOSITORY / "docs" / "results" / "runs.json").read_text())
     stored = {run["data_digest"] for run in runs.values() if run["target"] == name}
     assert pack(listing, tmp_path, 4).digest in stored

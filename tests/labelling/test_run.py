@@ -6,7 +6,8 @@ import torch
 
 from appl.core.compute import Compute
 from appl.errors import DataError, SettingsError, WeightsError
-from appl.labelling import fitting, reading
+from appl.images import store
+from appl.labelling import fitting
 from appl.labelling import run as run_module
 from appl.labelling.explain import explain
 from appl.labelling.inputs import find_inputs
@@ -139,7 +140,7 @@ def test_a_killed_run_goes_on_and_repeats_no_finished_stage(tree, tmp_path, monk
             on_progress=lambda name, *_: dies() if name == stage else None,
         )
     if stage in ("adapting", "labelling"):
-        monkeypatch.setattr(reading, "read_one", lambda *_: 1 / 0)
+        monkeypatch.setattr(store, "decode_for_square", lambda *_: 1 / 0)
     if stage == "labelling":
         monkeypatch.setattr(run_module, "fit_model", lambda *_, **__: 1 / 0)
     resumed = label(tree, tmp_path / "parts")

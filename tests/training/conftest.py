@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from appl.datasets.packed import PackedImages
+from appl.images.store import ImageArray
 
 CLASSES = [f"c{i}" for i in range(8)]
 TRAIN, VALIDATION = CLASSES[:3], CLASSES[3:]
@@ -15,7 +16,8 @@ def source():
     patterns = draw.integers(0, 200, (8, 1, 4, 4, 3))
     small = patterns + draw.integers(0, 56, (8, 20, 4, 4, 3))
     pixels = small.repeat(9, axis=2).repeat(9, axis=3).reshape(160, 36, 36, 3).astype(np.uint8)
-    return PackedImages(pixels, torch.arange(8).repeat_interleave(20), tuple(CLASSES), "x")
+    class_ids = torch.arange(8).repeat_interleave(20)
+    return PackedImages(ImageArray(pixels), class_ids, tuple(CLASSES), "x")
 
 
 def assert_same_state(a, b):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from appl.errors import SettingsError, TaskError, WeightsError
+from appl.images.store import ImageArray
 from appl.method.pcn import PCN
 from appl.settings import MetaTrainSettings
 from appl.settings.files import load_settings, with_changes
@@ -119,7 +120,8 @@ def test_a_task_is_a_function_of_seed_epoch_and_index(source):
 
 
 def test_augmentation_is_drawn_anew_for_every_task(source):
-    one_image = replace(source, pixels=np.broadcast_to(source.pixels[:1], source.pixels.shape))
+    pixels = source.store.pixels
+    one_image = replace(source, store=ImageArray(np.broadcast_to(pixels[:1], pixels.shape)))
     views = [
         draw_task(one_image, TRAIN, settings_of(), epoch, index).task.images()
         for epoch in (1, 2)

@@ -7,6 +7,7 @@ import torch
 from appl.core.distances import class_means
 from appl.datasets.packed import PackedImages
 from appl.errors import DataError
+from appl.images.store import ImageArray
 from appl.training.validation import check_validation_classes, validate
 from tests.conftest import make_small_encoder
 from tests.training.conftest import CLASSES, VALIDATION
@@ -19,7 +20,7 @@ def images(levels, counts):
     grey = np.repeat(np.array(levels), counts).astype(np.uint8)
     pixels = np.broadcast_to(grey[:, None, None, None], (len(grey), 12, 12, 3))
     ids = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
-    return PackedImages(pixels, ids, tuple(CLASSES[: len(counts)]), "x")
+    return PackedImages(ImageArray(pixels), ids, tuple(CLASSES[: len(counts)]), "x")
 
 
 def test_classes_that_differ_are_told_apart_and_equal_ones_are_guessed():

@@ -19,7 +19,15 @@ def decode_square(path: Path, size_px: int, margin: float = 1.0) -> NDArray[np.u
     Both sides are resized to size_px × margin and the centre is cut out, as the benchmark does
     with a margin of 1.15; bilinear with antialiasing.
     """
-    return to_square(decode(path, int(2 * size_px * margin)), size_px, margin)
+    return to_square(decode_for_square(path, size_px, margin), size_px, margin)
+
+
+def decode_for_square(path: Path, size_px: int, margin: float = 1.0) -> Image.Image:
+    """Read an image at the size from which `to_square` is to make it small.
+
+    Stored results depend on it: of another size, the square's pixels would be others.
+    """
+    return decode(path, int(2 * size_px * margin))
 
 
 def to_square(image: Image.Image, size_px: int, margin: float = 1.0) -> NDArray[np.uint8]:

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from appl.errors import DataError
+from appl.images.store import ImageFact, ImageStore
 from appl.labelling.inputs import Inputs, shown
-from appl.labelling.reading import ImageFact, ImageStore
 
 NEAR_BITS = 6  # of 64: at most so many differ between the perceptual hashes of near-duplicates
 NEAR_CORRELATION = 0.97  # and their small grey pictures agree so well; hashes alone take any two

@@ -3,9 +3,9 @@
 import tempfile
 from pathlib import Path
 
+from appl.images.store import read_images
 from appl.labelling.checks import Finding, check_images
 from appl.labelling.inputs import Inputs
-from appl.labelling.reading import read_images
 from appl.labelling.run import OnProgress
 
 LOOK_PX = 64  # enough to see whether an image can be read and which ones are alike

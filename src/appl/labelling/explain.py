@@ -7,10 +7,10 @@ import torch
 
 from appl.core.distances import squared_distances
 from appl.errors import DataError
+from appl.images.store import read_one
 from appl.labelling.history import History
 from appl.labelling.inputs import shown
 from appl.labelling.model import LabelModel
-from appl.labelling.reading import read_one
 from appl.labelling.rows import LabelRow, read_rows, rows_of
 
 N_NEAREST = 5

@@ -1,7 +1,7 @@
 """What a user gives: a few examples of each class, and a pile; both as lists of files.
 
 SUPPORT is a folder with a sub-folder for each class, or a CSV with `path,label`. PILE is a folder,
-a text file of paths, or a glob. Only names are looked at here; `reading` opens the files.
+a text file of paths, or a glob. Only names are looked at here; `images` opens the files.
 """
 
 import csv

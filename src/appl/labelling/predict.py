@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from appl.core.compute import resolve_compute
+from appl.images.store import read_one
 from appl.labelling.inputs import shown
 from appl.labelling.model import LabelModel
-from appl.labelling.reading import read_one
 from appl.labelling.rows import LabelRow, judge_names, unreadable_row
 
 READ_AT_ONCE = 64

@@ -13,12 +13,12 @@ import torch
 
 from appl.core.compute import Compute
 from appl.core.episode import Task
+from appl.images.store import ImageStore, read_images
 from appl.labelling.checks import Finding, check_images
 from appl.labelling.cross_fitting import folds_of
 from appl.labelling.fitting import draw_pool, fit_model
 from appl.labelling.history import History
 from appl.labelling.inputs import Inputs, shown
-from appl.labelling.reading import ImageStore, read_images
 from appl.labelling.rows import LabelRow, judge_names, unreadable_row, write_rows
 from appl.labelling.run_folder import Run, open_run
 from appl.labelling.sorting import sort_files

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from appl.core.distances import squared_distances
+from appl.images.store import read_one
 from appl.labelling.model import LabelModel
-from appl.labelling.reading import read_one
 from appl.labelling.rows import LabelRow, read_rows
 
 CANDIDATES_EACH = 20  # looked at for each image that is asked for

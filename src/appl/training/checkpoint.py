@@ -48,7 +48,7 @@ def origin_of(
 
 def images_digest(source: PackedImages, *class_lists: list[str]) -> str:
     """Identify images, their size and which classes are for what."""
-    parts = [source.digest, str(source.pixels.shape[1]), *("\0".join(c) for c in class_lists)]
+    parts = [source.digest, str(source.size_px), *("\0".join(c) for c in class_lists)]
     return hashlib.sha256("\1".join(parts).encode()).hexdigest()
 
 
