@@ -7,6 +7,7 @@ import torch
 from appl.core.compute import Compute
 from appl.errors import DataError, SettingsError, WeightsError
 from appl.images import store
+from appl.images.thumbnails import Thumbnails
 from appl.labelling import fitting
 from appl.labelling import run as run_module
 from appl.labelling.explain import explain
@@ -74,6 +75,15 @@ def test_the_record_is_enough_to_repeat_it(labelled):
     assert set(record["seconds"]) == {"reading", "adapting", "labelling"}
     assert len(record["input_digests"]["pile"]) == 64
     assert not (run.folder / "work").exists()
+
+
+def test_a_finished_run_keeps_small_pictures(labelled):
+    _, run = labelled
+    pile = Thumbnails.open(run.folder / "images" / "pile")
+    support = Thumbnails.open(run.folder / "images" / "support")
+    assert len(pile) == len(run.rows) and len(support) == len(run.inputs.support)
+    assert [pile.has(i) for i in range(len(pile))] == [True] * 24 + [False]
+    assert all(support.thumbnail(i) for i in range(len(support)))
 
 
 def test_a_label_is_what_predict_says_and_predict_changes_nothing(labelled):

@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from PIL import Image
 
+from appl.errors import DataError
+from appl.images.decode import decode
+from appl.images.thumbnails import make_thumbnail, write_thumbnails
 from appl.labelling.history import History
 from appl.labelling.left_out import LeftOut
 from appl.labelling.novelty import NOVEL_AT
 from appl.labelling.rows import LabelRow, unreadable_row, write_rows
-from appl.labelling.run_folder import FORMAT
+from appl.labelling.run_folder import FORMAT, pile_thumbnails, support_thumbnails
 from appl.report.page import write_report
 
 VOID = {"br", "hr", "img", "input", "link", "meta", "wbr"}
@@ -87,6 +90,7 @@ class FakeRun:
     def write(self) -> Path:
         for shade, path in enumerate(self.examples):
             picture(Path(path), 40 * shade)
+        self.write_thumbnails()
         n_way, ids = len(self.class_names), []
         for class_id in range(n_way):
             ids += [class_id] * self.n_shot
@@ -122,6 +126,19 @@ class FakeRun:
         self._history(ids).save(self.folder)
         return self.folder
 
+    def write_thumbnails(self) -> None:
+        """Make the pictures anew, of the files as they are now."""
+        made: dict[str, bytes] = {}
+        stems = (pile_thumbnails(self.folder), support_thumbnails(self.folder))
+        for stem, paths in zip(
+            stems, ([row.path for row in self.rows], self.examples), strict=True
+        ):
+            with write_thumbnails(stem) as add:
+                for path in paths:
+                    if path not in made:
+                        made[path] = _thumbnail(path)
+                    add(made[path])
+
     def _history(self, ids: list[int]) -> History:
         n_way = len(self.class_names)
         readable = [i for i, row in enumerate(self.rows) if row.decision != "unreadable"]
@@ -149,6 +166,13 @@ class FakeRun:
         facts: dict[str, Any] = {"fell_back": [], "doubtful_examples": [], "changes": []}
         facts |= {"findings": []} | self.facts
         return History(records, labels, pool, left_out, frozen, maps, facts)
+
+
+def _thumbnail(path: str) -> bytes:
+    try:
+        return make_thumbnail(decode(Path(path), 200))
+    except DataError:
+        return b""
 
 
 class Page(HTMLParser):

@@ -20,7 +20,7 @@ from appl.labelling.fitting import draw_pool, fit_model
 from appl.labelling.history import History
 from appl.labelling.inputs import Inputs, shown
 from appl.labelling.rows import LabelRow, judge_names, unreadable_row, write_rows
-from appl.labelling.run_folder import Run, open_run
+from appl.labelling.run_folder import Run, open_run, pile_thumbnails, support_thumbnails
 from appl.labelling.sorting import sort_files
 from appl.settings.labelling import LabelSettings
 from appl.training.weights import Pretrained
@@ -50,10 +50,18 @@ def label_pile(
         return run
     with run.timed("reading"):
         support = read_images(
-            inputs.support, work / "support", size_px, lambda *n: on_progress("examples", *n)
+            inputs.support,
+            work / "support",
+            size_px,
+            lambda *n: on_progress("examples", *n),
+            thumbnails=support_thumbnails(folder),
         )
         pile = read_images(
-            inputs.pile, work / "pile", size_px, lambda *n: on_progress("decoding", *n)
+            inputs.pile,
+            work / "pile",
+            size_px,
+            lambda *n: on_progress("decoding", *n),
+            thumbnails=pile_thumbnails(folder),
         )
         run.record["input_digests"] = {
             "support": _content_digest(support),

@@ -5,6 +5,7 @@ RUN/
   model/               the adapted model
   history.*            how it came about
   run.json             everything needed to repeat it
+  images/              small pictures of the pile and of the examples, for the report
   work/                decoded images; gone when the run is finished
 """
 
@@ -116,6 +117,16 @@ def open_run(
     }
     run.save()
     return run
+
+
+def pile_thumbnails(folder: Path) -> Path:
+    """Name the stem of the pile's small pictures, in the order of the rows."""
+    return folder / "images" / "pile"
+
+
+def support_thumbnails(folder: Path) -> Path:
+    """Name the stem of the examples' small pictures, in the order of the record's `support`."""
+    return folder / "images" / "support"
 
 
 def finish(run: Run) -> None:

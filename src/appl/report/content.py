@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from appl.errors import DataError
+from appl.images.thumbnails import Thumbnails
 from appl.labelling.confidence import Acceptance
 from appl.labelling.history import History
 from appl.labelling.inputs import shown
 from appl.labelling.rows import LabelRow, read_rows
-from appl.labelling.run_folder import open_finished
+from appl.labelling.run_folder import open_finished, pile_thumbnails, support_thumbnails
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class RunContent:
     model: dict[str, Any]  # model.json
     history: History
     rows: list[LabelRow]
+    pile_thumbnails: Thumbnails | None  # in the order of the rows
+    support_thumbnails: Thumbnails | None  # in the order of the record's `support`
 
     @classmethod
     def load(cls, folder: Path) -> "RunContent":
@@ -40,6 +43,8 @@ class RunContent:
             _read_json(folder / "model" / "model.json"),
             History.load(folder),
             read_rows(folder / "labels.csv"),
+            _thumbnails(pile_thumbnails(folder)),
+            _thumbnails(support_thumbnails(folder)),
         )
 
     @property
@@ -82,6 +87,13 @@ class RunContent:
     def decisions(self) -> Counter[str]:
         """How many images were accepted, left to review, none of these, unreadable."""
         return Counter(row.decision for row in self.rows)
+
+
+def _thumbnails(stem: Path) -> Thumbnails | None:
+    try:
+        return Thumbnails.open(stem)
+    except DataError:  # removed since: a page without pictures is better than none
+        return None
 
 
 def _read_json(path: Path) -> dict[str, Any]:

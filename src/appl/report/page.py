@@ -21,10 +21,10 @@ from appl.report.charts import (
 )
 from appl.report.content import RunContent
 from appl.report.image_map import ImageMaps, draw_maps
+from appl.report.pictures import find_pictures
 from appl.report.remarks import Doubt, Remark, find_doubts, find_remarks, why_not_adapted
 from appl.report.rendering import render_template
 from appl.report.sheets import MAX_PICTURES, Sheets, choose_sheets, spare_rows
-from appl.report.thumbnails import make_thumbnails
 from appl.report.words import counted, listed
 
 FOLD_FROM = 13  # classes: with so many, each sheet is folded
@@ -55,11 +55,11 @@ class Page:
     confidence: tuple[Chart, ...]
     trust_missing: bool
     maps: ImageMaps
-    spare: tuple[tuple[str, str], ...]  # key and path of pictures that only the map shows
+    spare: tuple[str, ...]  # keys of pictures that only the map shows
     curves: tuple[Chart, ...]
     why_not_adapted: str
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    pictures: dict[str, str]  # data URI by path; empty: no picture
+    pictures: dict[str, str]  # data URI by key; empty: no picture
 
 
 def write_report(folder: Path) -> Path:
@@ -84,10 +84,7 @@ def compose(content: RunContent) -> Page:
     doubts, n_more_doubts = find_doubts(content)
     tiles = [*sheets.tiles, *(doubt.tile for doubt in doubts)]
     maps = draw_maps(content, slots)
-    spare = tuple(
-        (f"r{row}", content.rows[row].path)
-        for row in spare_rows(tiles, maps.rows, MAX_PICTURES - len(tiles))
-    )
+    spare = tuple(f"r{row}" for row in spare_rows(tiles, maps.rows, MAX_PICTURES - len(tiles)))
     trust = trust_chart(content.history.left_out, content.model["temperature"])
     confidence = confidence_chart(content.rows, content.acceptance.threshold)
     records = content.history.records
@@ -111,7 +108,7 @@ def compose(content: RunContent) -> Page:
         ),
         why_not_adapted=why_not_adapted(content),
         facts=tuple(_facts(content)),
-        pictures=make_thumbnails([*(tile.path for tile in tiles), *(path for _, path in spare)]),
+        pictures=find_pictures(content, [*(tile.key for tile in tiles), *spare]),
     )
 
 
