@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from appl.labelling.left_out import LeftOut
-from appl.report.charts import colour_slots, curve_charts, trust_chart
+from appl.report.charts import curve_charts, trust_chart
 from appl.report.svg import Plot, count_ticks, path_through, tag
 from appl.report.words import listed, percent, short
 
@@ -39,14 +39,6 @@ def test_places_run_from_the_lower_left() -> None:
     assert (plot.x(0), plot.x(10)) == (10, 110)
     assert (plot.y(0), plot.y(4)) == (70, 20)
     assert math.isfinite(Plot((3, 3), (1, 1)).x(3))
-
-
-def test_the_largest_classes_have_the_colours() -> None:
-    names = [f"c{i}" for i in range(14)]
-    counts = {name: i for i, name in enumerate(names)}
-
-    assert colour_slots(names, counts) == {f"c{i + 4}": i for i in range(10)}
-    assert colour_slots(["b", "a"], {"a": 5}) == {"b": 0, "a": 1}
 
 
 def test_trust_places_the_share_of_right_labels() -> None:

@@ -12,7 +12,8 @@ from appl.benchmark.curves import Curve, Point
 from appl.benchmark.sensitivity import KNOBS
 from appl.benchmark.statistics import Estimate
 from appl.errors import SettingsError
-from appl.report.figures import colours, curve_panels, inline_svg, save_figure, scatter_panel
+from appl.report.figures import curve_panels, inline_svg, save_figure, scatter_panel
+from appl.report.palette import LIGHT
 
 HOSTILE = "<b>$x_1^2$ & _"
 COMPARISON = Comparison(
@@ -83,6 +84,6 @@ def test_inside_a_page_it_has_the_colours_of_the_page() -> None:
     assert drawing.startswith('<svg class="plot drawn" viewBox="0 0 ')
     assert "&lt;b&gt;$x_1^2$ &amp; _" in drawing and "<b>" not in drawing
     assert "var(--k0)" in drawing and "var(--k1)" in drawing
-    assert not any(value in drawing for value in colours().values())
+    assert not any(value in drawing for value in LIGHT.values())
     assert not re.search(r"https?:|<metadata", drawing)
     assert not re.search(r'<g id="', drawing)

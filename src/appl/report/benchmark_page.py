@@ -18,12 +18,12 @@ from appl.core.files import write_atomically
 from appl.errors import DataError
 from appl.report.charts import Chart
 from appl.report.figures import (
-    colour_names,
     curve_panels,
     difference_panel,
     inline_svg,
     scatter_panel,
 )
+from appl.report.palette import colour_names
 from appl.report.rendering import render_template
 from appl.report.words import counted, listed
 

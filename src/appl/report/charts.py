@@ -17,7 +17,6 @@ from appl.report.words import DECISION_WORDS, counted, percent
 N_BINS = 20
 FEW_LEFT_OUT = 20
 Z_95 = 1.96
-N_COLOURS = 10
 
 
 @dataclass(frozen=True)
@@ -181,13 +180,6 @@ def balance_chart(
         plot.drawing("Share of each class among the labels at every step", *parts),
         tuple(words.items()),
     )
-
-
-def colour_slots(class_names: Sequence[str], counts: dict[str, int]) -> dict[str, int]:
-    """Give a colour to every class, or to the largest ones where there are more than colours."""
-    largest = sorted(class_names, key=lambda name: -counts.get(name, 0))[:N_COLOURS]
-    kept = set(largest)
-    return {name: i for i, name in enumerate(name for name in class_names if name in kept)}
 
 
 def _curve(

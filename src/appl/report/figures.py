@@ -1,12 +1,8 @@
-"""Figures of the benchmark by matplotlib: as files, or inside a page, where its colours count.
-
-Colours come from the page's style sheet, so that both look alike and are chosen in one place.
-"""
+"""Figures of the benchmark by matplotlib: as files, or inside a page, where its colours count."""
 
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +17,7 @@ from appl.benchmark.grids import column_titles
 from appl.benchmark.tables import ResultTable
 from appl.core.files import write_atomically
 from appl.errors import DataError, SettingsError
-from appl.report.rendering import TEMPLATES
+from appl.report.palette import LIGHT, colour_names
 
 FORMATS = (".svg", ".png", ".pdf")
 PANEL = (3.9, 3.0)  # inches
@@ -40,18 +36,6 @@ _STYLE: dict[Any, Any] = {
     "figure.dpi": 72,
 }
 Panel = Callable[[Axes], None]
-
-
-@cache
-def colours() -> dict[str, str]:
-    """Return the names and values of the style sheet's light colours."""
-    light = (TEMPLATES / "report.css").read_text(encoding="utf-8").split("@media", 1)[0]
-    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", light))
-
-
-def colour_names(titles: Sequence[str]) -> dict[str, str]:
-    """Give everything in a legend the name of a colour, the first again after the tenth."""
-    return {title: f"k{i % 10}" for i, title in enumerate(titles)}
 
 
 def curve_panels(curves: Sequence[Curve]) -> list[Panel]:
@@ -79,7 +63,7 @@ def _curve_panel(curve: Curve, ends: tuple[float, float]) -> Panel:
         means = [accuracy.mean for accuracy in accuracies]
         low = [accuracy.mean - accuracy.interval for accuracy in accuracies]
         high = [accuracy.mean + accuracy.interval for accuracy in accuracies]
-        colour = colours()["accept"]
+        colour = LIGHT["accept"]
         axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
         bars = [point.difference.interval for point in curve.points]
         axes.errorbar(places, means, bars, color=colour, marker="o", linewidth=2, capsize=3)
@@ -90,7 +74,7 @@ def _curve_panel(curve: Curve, ends: tuple[float, float]) -> Panel:
             "o",
             markersize=9,
             markeredgewidth=2.5,
-            markerfacecolor=colours()["card"],
+            markerfacecolor=LIGHT["card"],
             markeredgecolor=colour,
             zorder=5,
         )
@@ -125,15 +109,15 @@ def difference_panel(table: ResultTable, title: str = "") -> Panel:
                 xerr=halves,
                 fmt="o",
                 markersize=5,
-                color=colours()[names[row]],
+                color=LIGHT[names[row]],
                 label=row,
             )
-        axes.axvline(0, color=colours()["soft"], linewidth=1.5, zorder=1)
+        axes.axvline(0, color=LIGHT["soft"], linewidth=1.5, zorder=1)
         axes.set_yticks(range(len(table.columns)), column_titles(table), parse_math=False)
         axes.set_ylim(len(table.columns) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
         for place in range(0, len(table.columns), 2):
-            axes.axhspan(place - 0.5, place + 0.5, color=colours()["shade"], zorder=0)
+            axes.axhspan(place - 0.5, place + 0.5, color=LIGHT["shade"], zorder=0)
         axes.set_xlabel(f"points above {table.reference}", parse_math=False)
         if title:
             axes.set_title(title, loc="left", parse_math=False)
@@ -161,12 +145,12 @@ def scatter_panel(
 
     def draw(axes: Axes) -> None:
         for pairs in comparison.targets:
-            colour = colours()[chosen[pairs.title]]
+            colour = LIGHT[chosen[pairs.title]]
             x, y = pairs.b[:n_drawn], pairs.a[:n_drawn]
             axes.scatter(x, y, s=16, color=colour, alpha=0.75, linewidths=0)
         values = [v for pairs in comparison.targets for v in (*pairs.a, *pairs.b)]
         ends = (min(values) - 2, max(values) + 2)
-        axes.plot(ends, ends, color=colours()["soft"], linewidth=1, linestyle="--", zorder=0)
+        axes.plot(ends, ends, color=LIGHT["soft"], linewidth=1, linestyle="--", zorder=0)
         axes.set_xlim(*ends)
         axes.set_ylim(*ends)
         axes.set_aspect("equal")
@@ -205,7 +189,7 @@ def inline_svg(panel: Panel, label: str, size: tuple[float, float] = PANEL) -> M
     inner = text[text.index(">", text.index("<svg")) + 1 :]
     inner = re.sub(r"<metadata>.*?</metadata>", "", inner, flags=re.DOTALL)
     inner = re.sub(r'<g id="[^"]*"', "<g", inner)  # they would stand in every drawing
-    for name, value in colours().items():
+    for name, value in LIGHT.items():
         inner = inner.replace(value, f"var(--{name})")
     box = re.search(r'viewBox="([^"]*)"', text)
     assert box is not None
@@ -238,4 +222,4 @@ def _theme() -> dict[Any, Any]:
         "figure.facecolor": "card",
         "axes.facecolor": "card",
     }
-    return {setting: colours()[name] for setting, name in names.items()}
+    return {setting: LIGHT[name] for setting, name in names.items()}

@@ -14,13 +14,13 @@ from appl.labelling.novelty import NOVEL_AT
 from appl.report.charts import (
     Chart,
     balance_chart,
-    colour_slots,
     confidence_chart,
     curve_charts,
     trust_chart,
 )
 from appl.report.content import RunContent
 from appl.report.image_map import ImageMaps, draw_maps
+from appl.report.palette import colour_slots
 from appl.report.remarks import Doubt, Remark, find_doubts, find_remarks, why_not_adapted
 from appl.report.rendering import render_template
 from appl.report.sheets import MAX_PICTURES, Sheets, choose_sheets, spare_rows
