@@ -5,7 +5,8 @@ import torch
 
 from appl.labelling.left_out import LeftOut
 from appl.report.charts import curve_charts, trust_chart
-from appl.report.svg import Plot, count_ticks, path_through, tag
+from appl.report.image_map import EDGE, WIDTH, fitted
+from appl.report.svg import count_ticks, path_through, tag
 from appl.report.words import listed, percent, short
 
 
@@ -34,11 +35,13 @@ def test_elements_escape_what_they_hold() -> None:
 
 
 def test_places_run_from_the_lower_left() -> None:
-    plot = Plot((0, 10), (0, 4), 120, 100, 10, 10, 20, 30)
+    points = torch.tensor([[0.0, 0.0], [WIDTH - 2 * EDGE, 4.0]])
+    low, high = fitted(points, 100.0).tolist()
 
-    assert (plot.x(0), plot.x(10)) == (10, 110)
-    assert (plot.y(0), plot.y(4)) == (70, 20)
-    assert math.isfinite(Plot((3, 3), (1, 1)).x(3))
+    # The widest span fills the width; the other keeps its proportion, in the middle.
+    assert low == [EDGE, 52.0]
+    assert high == [WIDTH - EDGE, 48.0]
+    assert fitted(torch.full((3, 2), 7.0), 100.0).tolist() == [[WIDTH / 2, 50.0]] * 3
 
 
 def test_trust_places_the_share_of_right_labels() -> None:

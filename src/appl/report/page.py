@@ -19,7 +19,7 @@ from appl.report.charts import (
     trust_chart,
 )
 from appl.report.content import RunContent
-from appl.report.image_map import ImageMaps, draw_maps
+from appl.report.image_map import ImageMaps, make_maps
 from appl.report.palette import colour_slots
 from appl.report.remarks import Doubt, Remark, find_doubts, find_remarks, why_not_adapted
 from appl.report.rendering import render_template
@@ -83,7 +83,7 @@ def compose(content: RunContent) -> Page:
     sheets = choose_sheets(content)
     doubts, n_more_doubts = find_doubts(content)
     tiles = [*sheets.tiles, *(doubt.tile for doubt in doubts)]
-    maps = draw_maps(content, slots)
+    maps = make_maps(content, slots)
     spare = tuple(
         (f"r{row}", content.rows[row].path)
         for row in spare_rows(tiles, maps.rows, MAX_PICTURES - len(tiles))
