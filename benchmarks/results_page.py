@@ -28,7 +28,8 @@ from appl.benchmark.plan import make_outline
 from appl.benchmark.tables import ResultTable, make_table
 from appl.core.files import write_atomically
 from appl.core.methods import METHODS
-from appl.report.figures import curve_panels, difference_panel, save_figure
+from appl.report.benchmark_figures import curve_panels, difference_panel
+from appl.report.drawing import save_figure
 from appl.settings.benchmark import BenchSettings
 from appl.settings.files import load_settings
 from appl.store import ResultStore, read_export

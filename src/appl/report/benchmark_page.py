@@ -16,13 +16,8 @@ from appl.benchmark.grids import Grid, column_titles, make_grids
 from appl.benchmark.tables import ResultTable, make_table
 from appl.core.files import write_atomically
 from appl.errors import DataError
-from appl.report.charts import Chart
-from appl.report.figures import (
-    curve_panels,
-    difference_panel,
-    inline_svg,
-    scatter_panel,
-)
+from appl.report.benchmark_figures import curve_panels, difference_panel, scatter_panel
+from appl.report.embedding import Chart, inline_svg
 from appl.report.palette import colour_names
 from appl.report.rendering import render_template
 from appl.report.words import counted, listed

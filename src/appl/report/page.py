@@ -1,7 +1,7 @@
 """The report of a run: one HTML file, made to be looked at, that needs nothing else.
 
 Pictures are inside as data URIs, charts as SVG; class and file names are escaped by the template
-and by `svg`. It is for a person who knows the images, not the method.
+and in `embedding`. It is for a person who knows the images, not the method.
 """
 
 from collections.abc import Iterator
@@ -11,15 +11,11 @@ from typing import Any
 
 from appl.core.files import write_atomically
 from appl.labelling.novelty import NOVEL_AT
-from appl.report.charts import (
-    Chart,
-    balance_chart,
-    confidence_chart,
-    curve_charts,
-    trust_chart,
-)
+from appl.report.adaptation_charts import balance_chart, curve_charts
 from appl.report.content import RunContent
+from appl.report.embedding import Chart
 from appl.report.image_map import ImageMaps, make_maps
+from appl.report.label_charts import confidence_chart, trust_chart
 from appl.report.palette import colour_slots
 from appl.report.remarks import Doubt, Remark, find_doubts, find_remarks, why_not_adapted
 from appl.report.rendering import render_template

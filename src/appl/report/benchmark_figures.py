@@ -1,41 +1,17 @@
-"""Figures of the benchmark by matplotlib: as files, or inside a page, where its colours count."""
+"""Figures of the benchmark: accuracy over settings, paired differences, episodes one by one."""
 
-import io
-import re
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-import matplotlib
-from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from appl.benchmark.compare import Comparison
 from appl.benchmark.curves import Curve
 from appl.benchmark.grids import column_titles
 from appl.benchmark.tables import ResultTable
-from appl.core.files import write_atomically
-from appl.errors import DataError, SettingsError
+from appl.report.drawing import Panel
 from appl.report.palette import LIGHT, colour_names
 
-FORMATS = (".svg", ".png", ".pdf")
-PANEL = (3.9, 3.0)  # inches
-_STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "appl",  # the same figure is the same file
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "xtick.bottom": False,
-    "ytick.left": False,
-    "figure.dpi": 72,
-}
-Panel = Callable[[Axes], None]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def curve_panels(curves: Sequence[Curve]) -> list[Panel]:
@@ -57,7 +33,7 @@ def _curve_panel(curve: Curve, ends: tuple[float, float]) -> Panel:
     the bars, of the paired difference to the preset, show what the setting does.
     """
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: "Axes") -> None:
         places = range(len(curve.points))
         accuracies = [point.accuracy for point in curve.points]
         means = [accuracy.mean for accuracy in accuracies]
@@ -80,21 +56,21 @@ def _curve_panel(curve: Curve, ends: tuple[float, float]) -> Panel:
         )
         axes.set_xticks(places, [f"{point.value:g}" for point in curve.points])
         axes.set_ylim(*ends)
-        axes.set_xlabel(f"{curve.knob.symbol} (ring: the preset's own)", parse_math=False)
+        axes.set_xlabel(f"{curve.knob.symbol} (ring: the preset's own)")
         axes.set_ylabel("accuracy, %")
 
     return draw
 
 
 def difference_panel(table: ResultTable, title: str = "") -> Panel:
-    """Draw the paired differences to the reference, a line a column, a colour a row.
+    """Draw the paired differences to the reference: one line per column, one colour per row.
 
     With a title the panel stands by itself and says which colour is which row.
     """
     rows = [row for row in table.rows if row != table.reference]
     names = colour_names(rows)
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: "Axes") -> None:
         for i, row in enumerate(rows):
             places, means, halves = [], [], []
             for place, column in enumerate(table.columns):
@@ -113,17 +89,15 @@ def difference_panel(table: ResultTable, title: str = "") -> Panel:
                 label=row,
             )
         axes.axvline(0, color=LIGHT["soft"], linewidth=1.5, zorder=1)
-        axes.set_yticks(range(len(table.columns)), column_titles(table), parse_math=False)
+        axes.set_yticks(range(len(table.columns)), column_titles(table))
         axes.set_ylim(len(table.columns) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
         for place in range(0, len(table.columns), 2):
             axes.axhspan(place - 0.5, place + 0.5, color=LIGHT["shade"], zorder=0)
-        axes.set_xlabel(f"points above {table.reference}", parse_math=False)
+        axes.set_xlabel(f"points above {table.reference}")
         if title:
-            axes.set_title(title, loc="left", parse_math=False)
-            below = axes.legend(loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2, frameon=False)
-            for text in below.get_texts():
-                text.set_parse_math(False)
+            axes.set_title(title, loc="left")
+            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2, frameon=False)
 
     return draw
 
@@ -135,7 +109,7 @@ def scatter_panel(
     legend: bool = True,
     n_drawn: int | None = None,
 ) -> Panel:
-    """Draw an episode a point: what row b reaches against what row a reaches.
+    """Draw one point per episode: what row b reaches against what row a reaches.
 
     `names` are the colours of the targets, where other drawings have them too; `n_drawn` limits
     the points of a target to its first.
@@ -143,7 +117,7 @@ def scatter_panel(
     titles = [pairs.title for pairs in comparison.targets]
     chosen = names or colour_names(titles)
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: "Axes") -> None:
         for pairs in comparison.targets:
             colour = LIGHT[chosen[pairs.title]]
             x, y = pairs.b[:n_drawn], pairs.a[:n_drawn]
@@ -154,72 +128,11 @@ def scatter_panel(
         axes.set_xlim(*ends)
         axes.set_ylim(*ends)
         axes.set_aspect("equal")
-        axes.set_xlabel(f"{comparison.b}, %", parse_math=False)
-        axes.set_ylabel(f"{comparison.a}, %", parse_math=False)
+        axes.set_xlabel(f"{comparison.b}, %")
+        axes.set_ylabel(f"{comparison.a}, %")
         if legend:
-            drawn = axes.legend(
+            axes.legend(
                 axes.collections, titles, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False
             )
-            for text in drawn.get_texts():
-                text.set_parse_math(False)
 
     return draw
-
-
-def save_figure(panels: Sequence[Panel], path: Path, size: tuple[float, float] = PANEL) -> None:
-    """Draw panels, two in a row, into a file whose ending says its format; inches of a panel."""
-    form = figure_format(path)
-    if not panels:
-        raise DataError(f"nothing to draw in {path}: the store has no results for it yet")
-    write_atomically(path, _drawn(panels, form, size))
-
-
-def figure_format(path: Path) -> str:
-    """Tell the format from a file's ending."""
-    if path.suffix not in FORMATS:
-        raise SettingsError(
-            f"{path}: no figure is drawn as {path.suffix!r}; end it in {', '.join(FORMATS)}"
-        )
-    return path.suffix[1:]
-
-
-def inline_svg(panel: Panel, label: str, size: tuple[float, float] = PANEL) -> Markup:
-    """Return a drawing to stand in a page: it scales with it, and has its colours."""
-    text = _drawn([panel], "svg", size).decode()
-    inner = text[text.index(">", text.index("<svg")) + 1 :]
-    inner = re.sub(r"<metadata>.*?</metadata>", "", inner, flags=re.DOTALL)
-    inner = re.sub(r'<g id="[^"]*"', "<g", inner)  # they would stand in every drawing
-    for name, value in LIGHT.items():
-        inner = inner.replace(value, f"var(--{name})")
-    box = re.search(r'viewBox="([^"]*)"', text)
-    assert box is not None
-    head = Markup('<svg class="plot drawn" viewBox="{}" role="img" aria-label="{}">')
-    return head.format(box[1], label) + Markup(inner)
-
-
-def _drawn(panels: Sequence[Panel], form: str, size: tuple[float, float] = PANEL) -> bytes:
-    n_columns = min(2, len(panels))
-    n_rows = -(-len(panels) // n_columns)
-    with matplotlib.rc_context(_STYLE | _theme()):
-        figure = Figure((size[0] * n_columns, size[1] * n_rows), layout="constrained")
-        for i, panel in enumerate(panels):
-            panel(figure.add_subplot(n_rows, n_columns, i + 1))
-        data = io.BytesIO()
-        # No date: the same results give the same file.
-        stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
-        figure.savefig(data, format=form, dpi=160, metadata=stamp, bbox_inches="tight")
-    return data.getvalue()
-
-
-def _theme() -> dict[Any, Any]:
-    names = {
-        "text.color": "ink",
-        "axes.labelcolor": "soft",
-        "xtick.color": "soft",
-        "ytick.color": "soft",
-        "axes.edgecolor": "soft",
-        "grid.color": "grid",
-        "figure.facecolor": "card",
-        "axes.facecolor": "card",
-    }
-    return {setting: LIGHT[name] for setting, name in names.items()}
