@@ -2,12 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The stamp is rebuilt when what is installed would change.
+# The stamps are rebuilt when what is installed would change.
+USER_STAMP := $(VENV)/.installed-user
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check format bench-speed results clean
 
-demo: $(STAMP)
+demo: $(USER_STAMP)
 	$(BIN)/appl demo
 
 # One thread for each of the two workers and for the commands they start: with more, the threads of
@@ -31,10 +33,15 @@ bench-speed: $(STAMP)
 results: $(STAMP)
 	$(BIN)/python benchmarks/results_page.py
 
-$(STAMP): pyproject.toml constraints.txt
+# What a user needs, and what a developer needs beside it.
+$(USER_STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev --editable .
+	$(PIP) --upgrade 'pip>=25.1'
+	$(PIP) -c constraints.txt --editable .
+	touch $@
+
+$(STAMP): $(USER_STAMP)
+	$(PIP) -c constraints.txt --group dev --editable .
 	touch $@
 
 clean:

@@ -17,7 +17,17 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from appl import ENCODERS, PCN, AdaptSettings, ComputeSettings, Task, adapt, resolve_compute
+from appl import (
+    ENCODERS,
+    PCN,
+    AdaptSettings,
+    ComputeSettings,
+    SolveSettings,
+    Task,
+    adapt,
+    resolve_compute,
+    solve_task,
+)
 from appl.core.compute import cpu_has_bf16_units, keep_freed_memory
 from appl.core.files import write_atomically
 
@@ -94,7 +104,7 @@ def main() -> None:
     pcn, task = PCN(512).requires_grad_(False), make_task()
     n = options.iterations // options.rounds
     paper = replace(AdaptSettings.preset("paper"), n_iterations=n)
-    robust = AdaptSettings.preset("robust")
+    robust = SolveSettings.preset("robust")
     dtype = compute.autocast_dtype or torch.float32
     seconds = {"plain": 0.0, "same": 0.0, "robust": 0.0}
     peak, agree = 0.0, []
@@ -108,7 +118,7 @@ def main() -> None:
         keep_freed_memory()
         settings = replace(paper, n_iterations=steps)
         same_s, same = timed(lambda: adapt(encoder, pcn, task, settings))  # noqa: B023
-        robust_s, _ = timed(lambda: adapt(encoder, pcn, task, robust))
+        robust_s, _ = timed(lambda: solve_task(encoder, pcn, task, robust))
         if is_warm_up:
             continue
         peak = max(peak, matmul_peak(dtype))

@@ -5,7 +5,7 @@
 
 DOMAINS is a folder of class-folder trees that are no target (see choose_robust.py). Every image is
 described once, up to 40 of a class; then the same tasks, even and uneven, are answered in every way
-of `WAYS`. OUT.csv gets a row a domain, pile and way: the mean over the tasks.
+of `WAYS`. OUT.csv gets one row per domain, pile and way: the mean over the tasks.
 """
 
 import argparse
@@ -22,13 +22,14 @@ from appl.datasets.episodes import draw_episode
 from appl.datasets.listing import list_folder
 from appl.datasets.packed import PackedImages, pack
 from appl.encoders import CACHE_BATCH, Encoder
-from appl.method.answer import Described, weigh_together
+from appl.images.store import ImageArray
 from appl.rivals.label_propagation import LabelPropagation
 from appl.rivals.prototypical import Prototypical
 from appl.rivals.tim import TIM
-from appl.settings.adaptation import InformationSettings
 from appl.settings.compute import ComputeSettings
-from appl.training.shipped import load_pretrained
+from appl.settings.solving import InformationSettings
+from appl.transduction.answer import Described, weigh_together
+from appl.weights import load_pretrained
 
 COLUMNS = ("encoder", "image_px", "domain", "pile", "way", "accuracy", "n_tasks", "ms_an_image")
 PILES = {"even": 0.0, "uneven": 2.0}
@@ -43,9 +44,13 @@ def ways(textures: tuple[str, ...]) -> dict[str, tuple[dict[str, Any], str | Non
     for at in (0.005, 0.01, 0.04):
         found[f"uneven_at {at}"] = ({"uneven_at": at}, None, 0.0)
     for least in (0.06, 0.1):
-        found[f"least_evenness {least}"] = ({"least_evenness": least}, None, 0.0)
-    for evenness in (0.06, 0.2, 0.5):
-        found[f"evenness {evenness}"] = ({"evenness": evenness}, None, 0.0)
+        found[f"least_marginal_weight {least}"] = ({"least_marginal_weight": least}, None, 0.0)
+    for marginal_weight in (0.06, 0.2, 0.5):
+        found[f"marginal_weight {marginal_weight}"] = (
+            {"marginal_weight": marginal_weight},
+            None,
+            0.0,
+        )
     for temperature in (8.0, 25.0):
         found[f"temperature {temperature:g}"] = ({"temperature": temperature}, None, 0.0)
     for weight in (1.0, 6.0):
@@ -60,7 +65,7 @@ def ways(textures: tuple[str, ...]) -> dict[str, tuple[dict[str, Any], str | Non
 def describe(encoder: Encoder, data: PackedImages, textures: tuple[str, ...]) -> list[Tensor]:
     """Return the features of all images, then their textures."""
     parts = []
-    for part in torch.arange(len(data.pixels)).split(CACHE_BATCH):
+    for part in torch.arange(len(data.class_ids)).split(CACHE_BATCH):
         maps = encoder.stage_outputs(encoder.normalise(data.images(part)))
         spread = [maps[stage].float().flatten(2).std(2, correction=0) for stage in textures]
         parts.append([encoder.pool(maps[encoder.meta.stages[-1]]), *spread])
@@ -70,7 +75,8 @@ def describe(encoder: Encoder, data: PackedImages, textures: tuple[str, ...]) ->
 def few_of(data: PackedImages) -> PackedImages:
     """Keep the first images of every class."""
     kept = torch.cat([data.members(name)[:IMAGES_A_CLASS] for name in data.class_names])
-    return PackedImages(data.pixels[kept.numpy()], data.class_ids[kept], data.class_names, "few")
+    images = ImageArray(data.images(kept).permute(0, 2, 3, 1).numpy())
+    return PackedImages(images, data.class_ids[kept], data.class_names, "few")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -85,7 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
         data = few_of(pack(list_folder(domain), arguments.domains / ".packed", arguments.px))
         began = time.perf_counter()
         kinds = describe(start.encoder, data, textures)
-        milliseconds = 1000 * (time.perf_counter() - began) / len(data.pixels)
+        milliseconds = 1000 * (time.perf_counter() - began) / len(data.class_ids)
         for pile, dirichlet in PILES.items():
             hits: dict[str, float] = {}
             for index in range(arguments.tasks):

@@ -23,46 +23,57 @@ from appl.datasets.episodes import draw_episode
 from appl.datasets.listing import list_folder
 from appl.datasets.packed import pack
 from appl.encoders import CACHE_BATCH, Encoder
-from appl.method.adaptation import adapt
-from appl.method.answer import Described, weigh_together
-from appl.method.row import APPL
-from appl.method.views import bearable_changes
+from appl.encoders.views import tolerated_augmentations
 from appl.rivals.label_propagation import LabelPropagation
 from appl.rivals.prototypical import Prototypical
 from appl.rivals.tim import TIM
-from appl.settings.adaptation import InformationSettings
-from appl.training.shipped import load_pretrained, weights_digest
+from appl.settings.solving import InformationSettings
+from appl.solver.rows import APPL
+from appl.solver.solve import solve_task
+from appl.transduction.answer import Described, weigh_together
+from appl.weights import load_pretrained, weights_digest
 
 KEYS = ("encoder", "weights", "image_px", "domain", "pile", "episode")
 COLUMNS = (*KEYS, "adaptation", "answer", "accuracy", "seconds")
 PILES = {"even": 0.0, "uneven": 2.0}
 
+
 # What is adapted, how far, and by which pseudo-labels; the rest as in `robust`.
-NORMS = {"adapts": "batch_norm", "learning_rate": 3e-3, "frozen_stages": 3, "n_iterations": 30}
-INFORMED = NORMS | {"pseudo_from": "information"}
-GENTLE = INFORMED | {"learning_rate": 1e-3}
+def way(
+    frozen_stages: int = 3,
+    n_iterations: int = 30,
+    learning_rate: float = 3e-3,
+    move: str = "norms",
+    teacher: str = "information",
+) -> dict[str, Any]:
+    """Return the changes of `robust` that one way of adapting stands for."""
+    parameters = {"move": move, "frozen_stages": frozen_stages}
+    adaptation = {"n_iterations": n_iterations, "learning_rate": learning_rate}
+    return {
+        "adaptation": adaptation | {"parameters": parameters},
+        "answer": {"teacher": teacher, "rule": "prototypes"},
+    }
+
+
 ADAPTATIONS: dict[str, dict[str, dict[str, Any] | None]] = {
     "resnet10": {
         "frozen": None,
-        "norms": NORMS | {"pseudo_from": "distances"},
-        "norms, information": INFORMED,
-        "norms, information, 20 iterations": INFORMED | {"n_iterations": 20},
-        "last stage's norms, information": INFORMED | {"frozen_stages": 4},
-        "last stage's norms 1e-2, information": INFORMED
-        | {"frozen_stages": 4, "learning_rate": 1e-2},
-        "weights 3e-4, information": INFORMED | {"adapts": "all", "learning_rate": 3e-4},
-        "weights 1e-3, propagation": INFORMED
-        | {"pseudo_from": "propagation", "adapts": "all", "learning_rate": 1e-3},
+        "norms": way(teacher="prototypes"),
+        "norms, information": way(),
+        "norms, information, 20 iterations": way(n_iterations=20),
+        "last stage's norms, information": way(frozen_stages=4),
+        "last stage's norms 1e-2, information": way(frozen_stages=4, learning_rate=1e-2),
+        "weights 3e-4, information": way(move="all", learning_rate=3e-4),
+        "weights 1e-3, propagation": way(move="all", learning_rate=1e-3, teacher="propagation"),
     },
     "efficientnet_lite0": {
         "frozen": None,
-        "norms from stage 6 on, 1e-3": GENTLE | {"frozen_stages": 6},
-        "norms from stage 6 on, 3e-3": INFORMED | {"frozen_stages": 6},
-        "norms from stage 7 on, 1e-3": GENTLE | {"frozen_stages": 7},
-        "norms from stage 7 on, 3e-3": INFORMED | {"frozen_stages": 7},
-        "the head's norm, 3e-3": INFORMED | {"frozen_stages": 8},
-        "weights from stage 7 on, 1e-4": INFORMED
-        | {"frozen_stages": 7, "adapts": "all", "learning_rate": 1e-4},
+        "norms from stage 6 on, 1e-3": way(6, learning_rate=1e-3),
+        "norms from stage 6 on, 3e-3": way(6),
+        "norms from stage 7 on, 1e-3": way(7, learning_rate=1e-3),
+        "norms from stage 7 on, 3e-3": way(7),
+        "the head's norm, 3e-3": way(8),
+        "weights from stage 7 on, 1e-4": way(7, move="all", learning_rate=1e-4),
     },
 }
 # Stages whose texture was tried beside the features; the encoder's record names the chosen one.
@@ -73,7 +84,7 @@ Kinds = dict[str, list[Described]]
 
 def fixed_information(kinds: list[Described], class_ids: torch.Tensor) -> torch.Tensor:
     """Answer with one weak pull to equal shares, whatever the pile."""
-    settings = InformationSettings(evenness=0.06, least_evenness=0.06)
+    settings = InformationSettings(marginal_weight=0.06, least_marginal_weight=0.06)
     return -weigh_together("information", kinds, class_ids, settings)
 
 
@@ -150,7 +161,7 @@ def measure(job: Row) -> list[Row]:
     draw = draw_episode(data, data.class_names, dirichlet=PILES[job["pile"]], index=job["episode"])
     task = draw.load(data).task
     support = task.images()[: task.n_support]
-    mirrors = "mirror" in bearable_changes(start.encoder, support, task.class_ids)
+    mirrors = "mirror" in tolerated_augmentations(start.encoder, support, task.class_ids)
     began = time.perf_counter()
     frozen = described(start.encoder, task, mirrors)
     encoding_s = time.perf_counter() - began
@@ -164,9 +175,9 @@ def measure(job: Row) -> list[Row]:
         changes, seconds = ADAPTATIONS[encoder_name][name], encoding_s
         kinds, answers = frozen, FROZEN_ANSWERS | tried
         if changes is not None:
-            settings = APPL(changes={**changes, "predict_from": "current"}).settings()
+            settings = APPL(changes=changes).settings()
             began = time.perf_counter()
-            result = adapt(start.encoder, start.pcn, task, settings)
+            result = solve_task(start.encoder, start.pcn, task, settings)
             seconds = time.perf_counter() - began
             kinds, answers = described(result.encoder, task, mirrors), ADAPTED_ANSWERS
             kinds["both"] = frozen["mirrored"] + kinds["mirrored"]

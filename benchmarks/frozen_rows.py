@@ -43,7 +43,7 @@ def make_data() -> tuple[np.ndarray, torch.Tensor]:
 def ours(features: np.ndarray, class_ids: torch.Tensor) -> Callable[[], float]:
     """Make the benchmark's own loop ready."""
     names = tuple(f"class{i}" for i in range(N_CLASSES))
-    data = PackedImages(np.empty(0, np.uint8), class_ids, names, "features")
+    data = PackedImages(None, class_ids, names, "features")
     target = SimpleNamespace(
         data=data,
         draw_many=lambda _plan, episodes: draw_episodes(

@@ -6,7 +6,7 @@
 
 DOMAINS is a folder of class-folder trees. Each task has 5 classes with 5 examples and a pile of 75
 images in uneven shares, and beside them 15 images of classes that have no example, where the data
-set has any left. OUT.csv gets a row an image; what is there already is not done again. The prior
+set has any left. OUT.csv gets one row per image; what is there already is not done again. The prior
 temperature and the novelty threshold were chosen on the development domains with it; on the
 targets it shows what they are worth.
 """
@@ -27,19 +27,19 @@ from appl.datasets.episodes import draw_episode
 from appl.datasets.listing import list_folder
 from appl.datasets.packed import pack
 from appl.labelling.confidence import fit_temperature
-from appl.labelling.fitting import fit_model
+from appl.labelling.fitting import Fitter
 from appl.labelling.left_out import LeftOut
 from appl.labelling.novelty import NOVEL_AT
 from appl.settings.labelling import LabelSettings
-from appl.training.shipped import load_pretrained
+from appl.weights import load_pretrained
 
 KEYS = ("encoder", "image_px", "domain", "episode")
 COLUMNS = (
-    *KEYS, "stranger", "right", "raw", "confidence",
+    *KEYS, "outside", "right", "raw", "confidence",
     "accepted", "novelty", "frozen_right", "temperature", "best_temperature", "n_left_out",
     "promised", "is_adapted",
 )  # fmt: skip
-N_STRANGERS = 15
+N_OUTSIDE = 15
 LEAST_IN_BIN = 10  # fewer labels than this make no dot in a figure
 
 
@@ -53,21 +53,20 @@ def measure(job: Row) -> list[Row]:
     used = data.class_ids[draw.support].unique()
     others = (~torch.isin(data.class_ids, used)).nonzero().flatten()
     order = torch.randperm(len(others), generator=generator_for("strangers", job["episode"]))
-    strangers = others[order[:N_STRANGERS]]
-    pile = torch.cat([draw.query, strangers])
-    truth = torch.cat([draw.query_class_ids, torch.full((len(strangers),), -1)])
+    outside = others[order[:N_OUTSIDE]]
+    pile = torch.cat([draw.query, outside])
+    truth = torch.cat([draw.query_class_ids, torch.full((len(outside),), -1)])
     task = Task(data.images(draw.support), draw.class_ids, data.images(pile))
     settings = LabelSettings(encoder=job["encoder"])
-    fit = fit_model(
-        start.encoder,
-        start.pcn,
+    fitter = Fitter(
+        start,
         task,
         torch.arange(len(pile)),
         settings,
         class_names=tuple(map(str, range(task.n_way))),
         example_names=tuple(map(str, range(task.n_support))),
-        prior_temperature=start.encoder.meta.temperature,
     )
+    fit, plain = fitter.adapted(), fitter.frozen()
     judged = fit.model.judge(task.query)
     raw = torch.softmax(judged.scores, 1).amax(1)
     confidence, found = judged.probs.max(1)
@@ -78,18 +77,12 @@ def measure(job: Row) -> list[Row]:
         ),
         1.0,
     )
-    frozen = LabelSettings(encoder=job["encoder"], adapt=False)
-    plain = fit_model(
-        start.encoder, start.pcn, task, torch.arange(len(pile)), frozen,
-        class_names=fit.model.class_names, example_names=fit.model.example_names,
-        prior_temperature=start.encoder.meta.temperature,
-    )  # fmt: skip
     plain_right = plain.model.judge(task.query).probs.argmax(1) == truth
     accepted = fit.model.acceptance.accepts(confidence)
     return [
         {key: job[key] for key in KEYS}
         | {
-            "stranger": int(truth[i] < 0),
+            "outside": int(truth[i] < 0),
             "right": int(found[i] == truth[i]),
             "raw": f"{raw[i]:.4f}",
             "confidence": f"{confidence[i]:.4f}",
@@ -130,7 +123,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def table(arguments: argparse.Namespace) -> None:
-    """Print what follows from the rows, a line a domain."""
+    """Print what follows from the rows, one line per domain."""
     rows = read_rows(arguments.out)
     print(
         "| domain | tasks | right, frozen | right, adapted | ECE raw | ECE ours | accepted | "
@@ -142,7 +135,7 @@ def table(arguments: argparse.Namespace) -> None:
     for domain in [*domains, "all"]:
         chosen = [row for row in rows if domain in ("all", row["domain"])]
         value = {key: np.array([float(row[key]) for row in chosen]) for key in COLUMNS[len(KEYS) :]}
-        known = value["stranger"] == 0
+        known = value["outside"] == 0
         right, sure = value["right"][known], value["confidence"][known]
         accepted = value["accepted"][known] == 1
         novel = value["novelty"] > NOVEL_AT
@@ -167,7 +160,7 @@ def table(arguments: argparse.Namespace) -> None:
     best = np.array([float(row["best_temperature"]) for row in rows])
     print(f"\nbest temperature: geometric mean {np.exp(np.log(best).mean()):.2f}, "
           f"deviation of its log {np.log(best).std():.2f}")  # fmt: skip
-    novelty = np.array([float(r["novelty"]) for r in rows if r["stranger"] == "0"])
+    novelty = np.array([float(r["novelty"]) for r in rows if r["outside"] == "0"])
     print("novelty of known images, 90, 95, 98 %:", np.quantile(novelty, [0.9, 0.95, 0.98]))
 
 
@@ -178,7 +171,7 @@ def figure(arguments: argparse.Namespace) -> None:
     plt.rcParams["font.size"] = 9
     panels = plt.subplots(1, len(arguments.files), figsize=(4 * len(arguments.files), 4))
     for path, axis in zip(arguments.files, np.atleast_1d(panels[1]), strict=True):
-        rows = [row for row in read_rows(path) if row["stranger"] == "0"]
+        rows = [row for row in read_rows(path) if row["outside"] == "0"]
         right = [float(row["right"]) for row in rows]
         axis.plot([0, 1], [0, 1], color="0.7", linewidth=1)
         for column, name, colour in (

@@ -25,7 +25,7 @@ from _measuring import append_rows, command_line, read_rows, serve
 
 from appl.core.compute import resolve_compute
 from appl.encoders import CACHE_BATCH
-from appl.training.shipped import load_pretrained
+from appl.weights import load_pretrained
 
 COLUMNS = (
     "encoder", "image_px", "n_pile", "reading_s", "adapting_s", "labelling_s", "report_s",
@@ -56,10 +56,10 @@ def encoder_seconds(encoder_name: str, px: int) -> float:
     encoder = load_pretrained(encoder_name).encoder.place(resolve_compute())
     images = torch.randint(0, 256, (N_TIMED, 3, px, px), dtype=torch.uint8)
     images = images.contiguous(memory_format=torch.channels_last)
-    encoder.describe(images[:CACHE_BATCH])
+    encoder.describe(encoder.normalise(images[:CACHE_BATCH]))
     began = time.perf_counter()
     for part in images.split(CACHE_BATCH):
-        encoder.describe(part)
+        encoder.describe(encoder.normalise(part))
     return (time.perf_counter() - began) / N_TIMED
 
 

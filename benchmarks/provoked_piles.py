@@ -4,15 +4,14 @@
     python benchmarks/provoked_piles.py table OUT.csv
 
 DOMAINS is a folder of class-folder trees. Each task has 5 classes with 5 examples and 75 images of
-the pile. OUT.csv gets a row a task: the share of right labels without adaptation, with it, and as
-delivered. `reckless` adapts all weights of the late stages at ten times a sane rate: it stands for
-a recipe that does collapse, so that the net has something to catch.
+the pile. OUT.csv gets one row per task: the share of right labels without adaptation, with it, and
+as delivered. `reckless` adapts all weights of the late stages at ten times a sane rate: it stands
+for a recipe that does collapse, so that the net has something to catch.
 """
 
 import argparse
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,12 +22,13 @@ from appl.core.episode import Task
 from appl.core.seeds import generator_for
 from appl.datasets.listing import list_folder
 from appl.datasets.packed import PackedImages, pack
-from appl.labelling.fitting import fit_model
+from appl.labelling.fitting import Fitter
 from appl.labelling.novelty import NOVEL_AT
-from appl.method.adaptation import adapt
-from appl.settings.adaptation import AdaptSettings
+from appl.settings.files import with_changes
 from appl.settings.labelling import LabelSettings
-from appl.training.shipped import load_pretrained
+from appl.settings.solving import SolveSettings
+from appl.solver.solve import solve_task
+from appl.weights import load_pretrained
 
 KEYS = ("encoder", "image_px", "domain", "recipe", "pile", "episode")
 COLUMNS = (
@@ -37,10 +37,14 @@ COLUMNS = (
 )  # fmt: skip
 PILES = ("even", "one class", "95 : 5", "strangers", "noise", "wrong examples")
 N_WAY, N_SHOT, N_PILE = 5, 5, 75
-ROBUST = AdaptSettings.preset("robust")
+ROBUST = SolveSettings.preset("robust")
 RECIPES = {
     "robust": ROBUST,
-    "reckless": replace(ROBUST, adapts="all", learning_rate=3e-2, pseudo_from="distances"),
+    "reckless": with_changes(
+        ROBUST,
+        adaptation={"learning_rate": 3e-2, "parameters": {"move": "all"}},
+        answer={"teacher": "prototypes"},
+    ),
 }
 
 
@@ -99,23 +103,22 @@ def measure(job: Row) -> list[Row]:
         return f"{100 * (found[known] == truth[known]).float().mean():.2f}"
 
     began = time.perf_counter()
-    fit = fit_model(
-        start.encoder,
-        start.pcn,
+    fit = Fitter(
+        start,
         task,
         torch.arange(task.n_query),
-        LabelSettings(encoder=job["encoder"], adaptation=recipe),
+        LabelSettings(encoder=job["encoder"], solving=recipe),
         class_names=tuple(map(str, range(N_WAY))),
         example_names=tuple(map(str, range(task.n_support))),
-        prior_temperature=start.encoder.meta.temperature,
-    )
+    ).adapted()
     seconds = time.perf_counter() - began
     judged = fit.model.judge(task.query)
     confidence, found = judged.probs.max(1)
     novel = judged.novelty > NOVEL_AT
     accepted = fit.model.acceptance.accepts(confidence) & ~novel
-    frozen = adapt(start.encoder, start.pcn, task, replace(recipe, n_iterations=0))
-    adapted = adapt(start.encoder, start.pcn, task, recipe)
+    still = with_changes(recipe, adaptation={"n_iterations": 0})
+    frozen = solve_task(start.encoder, start.pcn, task, still)
+    adapted = solve_task(start.encoder, start.pcn, task, recipe)
     named = torch.zeros_like(wrong)
     named[[row for row, _, _ in fit.doubtful_examples]] = True
     return [

@@ -11,7 +11,7 @@ import io
 from pathlib import Path
 
 from appl.core.files import write_atomically
-from appl.training.shipped import load_pretrained, weights_digest
+from appl.weights import load_pretrained, weights_digest
 
 COLUMNS = (
     "method", "weights_digest", "epoch", "loss", "training_accuracy", "validation_accuracy",

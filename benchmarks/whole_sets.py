@@ -6,9 +6,9 @@
     python benchmarks/whole_sets.py figure FIGURE.png OUT.csv
 
 Each run is the command `appl label` itself, with and without adaptation; its folder stays in
---runs, with the report. OUT.csv gets a row a run; what is there already is not done again. `--full`
-lets every iteration of the adaptation take the whole pile: what the budget of large piles costs is
-the difference to the run without it.
+--runs, with the report. OUT.csv gets one row per run; what is there already is not done again.
+`--full` lets every iteration of the adaptation take the whole pile: what the budget of large piles
+costs is the difference to the run without it.
 """
 
 import argparse

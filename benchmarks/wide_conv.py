@@ -20,9 +20,9 @@ from appl.core.compute import keep_freed_memory
 from appl.core.files import write_atomically
 from appl.encoders import Encoder
 from appl.encoders._conv import WideConv2d
-from appl.training.shipped import load_pretrained
+from appl.weights import load_pretrained
 
-CASES = {4: 80, 25: 20, 75: 10}  # images a step, and turns
+CASES = {4: 80, 25: 20, 75: 10}  # images per step, and turns
 IMAGE_PX = 84
 
 

@@ -53,6 +53,14 @@ def make_episode(
     return Episode(Task(support, class_ids, query), query_class_ids)
 
 
+def weights_of(encoder: Encoder) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in encoder.state_dict().items()}
+
+
+def are_equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
 @pytest.fixture
 def small_encoder() -> Encoder:
     return make_small_encoder()

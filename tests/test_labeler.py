@@ -8,11 +8,11 @@ from appl.errors import ApplError, DataError
 from appl.settings.files import with_changes
 from tests.labelling.conftest import CLASSES, stripes, write_tree
 
-SHORT = with_changes(appl.AdaptSettings.preset("robust"), n_iterations=3)
+SHORT = with_changes(appl.SolveSettings.preset("robust"), adaptation={"n_iterations": 3})
 
 
 def new_labeler(**settings):
-    return FewShotLabeler.from_pretrained("resnet10", size_px=48, adaptation=SHORT, **settings)
+    return FewShotLabeler.from_pretrained("resnet10", size_px=32, solving=SHORT, **settings)
 
 
 @pytest.fixture(scope="module")

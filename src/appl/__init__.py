@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from appl.core.episode import Episode, Task
     from appl.encoders import ENCODERS, Encoder, EncoderMeta, from_module, import_resnet10
     from appl.labeler import FewShotLabeler
-    from appl.labelling.features_classifier import APPLClassifier
-    from appl.method.adaptation import adapt
-    from appl.method.meta_training import MetaTrainer
-    from appl.method.outcome import Adaptation
+    from appl.method.algorithm1 import MetaTrainer
+    from appl.method.algorithm2 import Adaptation, adapt
     from appl.method.pcn import PCN
-    from appl.method.variants import variant
     from appl.settings import AdaptSettings, ComputeSettings, MetaTrainSettings, load_settings
-    from appl.training.shipped import load_pretrained
-    from appl.training.weights import Pretrained
+    from appl.settings.solving import SolveSettings
+    from appl.solver.features_classifier import APPLClassifier
+    from appl.solver.solve import Solved, solve_task
+    from appl.solver.variants import variant
+    from appl.weights import Pretrained, load_pretrained
 
 _HOMES = {
-    "APPLClassifier": "appl.labelling.features_classifier",
-    "Adaptation": "appl.method.outcome",
+    "APPLClassifier": "appl.solver.features_classifier",
+    "Adaptation": "appl.method.algorithm2",
     "AdaptSettings": "appl.settings",
     "ComputeSettings": "appl.settings",
     "ENCODERS": "appl.encoders",
@@ -34,17 +34,20 @@ _HOMES = {
     "Episode": "appl.core.episode",
     "FewShotLabeler": "appl.labeler",
     "MetaTrainSettings": "appl.settings",
-    "MetaTrainer": "appl.method.meta_training",
+    "MetaTrainer": "appl.method.algorithm1",
     "PCN": "appl.method.pcn",
+    "SolveSettings": "appl.settings.solving",
+    "Solved": "appl.solver.solve",
     "Task": "appl.core.episode",
-    "adapt": "appl.method.adaptation",
+    "adapt": "appl.method.algorithm2",
     "from_module": "appl.encoders",
     "import_resnet10": "appl.encoders",
-    "Pretrained": "appl.training.weights",
-    "load_pretrained": "appl.training.shipped",
+    "Pretrained": "appl.weights",
+    "load_pretrained": "appl.weights",
     "load_settings": "appl.settings",
     "resolve_compute": "appl.core.compute",
-    "variant": "appl.method.variants",
+    "solve_task": "appl.solver.solve",
+    "variant": "appl.solver.variants",
 }
 
 __all__ = [
@@ -61,6 +64,8 @@ __all__ = [
     "MetaTrainSettings",
     "MetaTrainer",
     "Pretrained",
+    "SolveSettings",
+    "Solved",
     "Task",
     "__version__",
     "adapt",
@@ -69,6 +74,7 @@ __all__ = [
     "load_pretrained",
     "load_settings",
     "resolve_compute",
+    "solve_task",
     "variant",
 ]
 

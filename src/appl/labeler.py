@@ -14,19 +14,17 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from appl.core.compute import resolve_compute
-from appl.datasets._decode import decode, to_square
 from appl.errors import ApplError, DataError
+from appl.images.decode import decode, to_square
 from appl.labelling.inputs import find_inputs
+from appl.labelling.judging import judge_files
 from appl.labelling.model import LabelModel
-from appl.labelling.predict import predict_files
 from appl.labelling.rows import LabelRow, write_rows
-from appl.labelling.run import label_pile
-from appl.labelling.run_folder import Run, finish
-from appl.labelling.start import load_label_start, start_from
+from appl.labelling.session import Session
 from appl.report.page import write_report
 from appl.settings.files import with_changes
 from appl.settings.labelling import LabelSettings
-from appl.training.weights import Pretrained
+from appl.weights import Pretrained, load_pretrained
 
 # A file, an array (height, width, 3) or (height, width) of bytes, or an image in memory.
 ImageLike = str | Path | NDArray[Any] | Image.Image
@@ -71,7 +69,7 @@ class FewShotLabeler:
         self.settings = settings
         self._start = start
         self._model = start if isinstance(start, LabelModel) else None
-        self._run: Run | None = None
+        self._session: Session | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
@@ -83,7 +81,7 @@ class FewShotLabeler:
         chosen = with_changes(LabelSettings(), **settings)
         if Path(name).is_dir():
             return cls(LabelModel.load(Path(name)), chosen)
-        return cls(load_label_start(str(name)), with_changes(chosen, encoder=str(name)))
+        return cls(load_pretrained(name), with_changes(chosen, encoder=str(name)))
 
     def fit(self, examples: Examples, pile: str | Path | Sequence[ImageLike]) -> Self:
         """Adapt to a pile from a few examples of each class.
@@ -99,10 +97,11 @@ class FewShotLabeler:
         )
         start = self._start
         if isinstance(start, LabelModel):
-            start = start_from(start)
-        self._run = label_pile(inputs, self.settings, root / "run", start, resolve_compute())
-        finish(self._run)
-        self._model = self._run.model.place(resolve_compute())
+            start = start.as_start()
+        self._session = Session.open(inputs, self.settings, root / "run", start, resolve_compute())
+        self._session.label()
+        self._session.finish()
+        self._model = self._session.model
         return self
 
     @property
@@ -119,9 +118,9 @@ class FewShotLabeler:
 
     def label_pile(self) -> LabelResult:
         """Return the labels of the pile that `fit` was given."""
-        if self._run is None:
+        if self._session is None or self._session.rows is None:
             raise ApplError("no pile was given; call fit(examples, pile) first")
-        return LabelResult(tuple(self._run.rows), self._run.folder)
+        return LabelResult(tuple(self._session.rows), self._session.folder)
 
     def predict(self, images: Sequence[ImageLike]) -> list[str]:
         """Return the class name of each image."""
@@ -138,7 +137,7 @@ class FewShotLabeler:
 
     def predict_rows(self, paths: Sequence[str | Path]) -> list[LabelRow]:
         """Return rows as in labels.csv; a file that cannot be read is a row that says so."""
-        return predict_files(self.model, [Path(path) for path in paths])
+        return judge_files(self.model, [Path(path) for path in paths])
 
     def save(self, folder: str | Path) -> None:
         """Write the model; `from_pretrained(folder)` and `appl predict` read it."""

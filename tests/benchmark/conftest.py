@@ -1,5 +1,6 @@
 """A small benchmark: two targets of coloured noise, a ResNet10 with random weights at 32 px."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from appl.encoders import ENCODERS, WeightsSource
 from appl.method.pcn import PCN
 from appl.settings.benchmark import BenchSettings
 from appl.settings.files import structure_settings
-from appl.training.weights import save_weights
+from appl.weights import Pretrained, save_weights
 
 ROWS = [
     {"method": "prototypical"},
@@ -20,7 +21,7 @@ ROWS = [
         "method": "appl",
         "title": "APPL",
         "n_episodes": 2,
-        "settings": {"preset": "robust", "changes": {"n_iterations": 2}},
+        "settings": {"preset": "robust", "changes": {"adaptation": {"n_iterations": 2}}},
     },
 ]
 
@@ -46,7 +47,8 @@ def bench_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch.manual_seed(0)
         encoder = ENCODERS.get("resnet10")().eval()
     source = WeightsSource("random", "0", "none", "nothing")
-    save_weights(root / "weights.safetensors", encoder, PCN(512), source, {})
+    encoder.meta = replace(encoder.meta, weights=source)
+    save_weights(root / "weights.safetensors", Pretrained(encoder, PCN(512)))
     return root
 
 

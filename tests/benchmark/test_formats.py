@@ -23,7 +23,7 @@ def test_markdown_has_accuracies_tags_conditions_and_differences(tmp_path: Path)
         "| *quoted: the paper's APPL* | *67.46 ± 0.78* |  |  |  |\n"
         "\n"
         "resnet10 trained on miniImageNet (weights eeeeeeeeeeee), 84 px; 5-way 5-shot, 15 queries "
-        "a class, seed 0; mean ± 95 % interval over the episodes.\n"
+        "per class, seed 0; mean ± 95 % interval over the episodes.\n"
         "\n"
         "Quoted rows are what the paper prints: the original data sets, other weights, other "
         "episodes.\n"

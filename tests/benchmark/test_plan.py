@@ -89,8 +89,8 @@ def test_an_option_counts_in_the_key_only_where_it_is_used() -> None:
     assert set(plain.run(row, "cub", "d").protocol) == {
         *("n_way", "n_shot", "n_query", "dirichlet", "seed", "margin")
     }
-    same = fake_outline(protocol={"n_strangers": 0, "groups_apart": False})
-    others = [fake_outline(protocol={name: 1}) for name in ("n_strangers", "seed")]
+    same = fake_outline(protocol={"n_ood": 0, "groups_apart": False})
+    others = [fake_outline(protocol={name: 1}) for name in ("n_ood", "seed")]
     others.append(fake_outline(protocol={"groups_apart": True}))
     keys = [outline.run(row, "cub", "d").key for outline in (plain, same, *others)]
     assert keys[0] == keys[1] and len(set(keys)) == 4

@@ -12,7 +12,7 @@ from appl.benchmark.plan import Outline, make_outline
 from appl.benchmark.tables import make_table
 from appl.settings.benchmark import BenchSettings
 from appl.settings.files import load_settings
-from appl.store import ResultStore, Run
+from appl.store import ResultStore, RunKey
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 CONFIGS = sorted((RESULTS / "configs").glob("*.toml"))
@@ -30,7 +30,7 @@ def test_every_configuration_makes_a_table(path: Path, tmp_path: Path) -> None:
 
 
 def test_table_1_goes_on_from_the_stored_results() -> None:
-    runs = [Run(**run) for run in json.loads((RESULTS / "runs.json").read_text()).values()]
+    runs = [RunKey(**run) for run in json.loads((RESULTS / "runs.json").read_text()).values()]
     known = {run.key for run in runs}
     # Where patients are kept apart, who is whose patient is part of the data.
     plain = [run for run in runs if not run.protocol.get("groups_apart")]
@@ -67,7 +67,7 @@ def test_table_2_joins_its_shots(tmp_path: Path) -> None:
 
 
 def test_table_3_has_the_seven_variants() -> None:
-    from appl.method.variants import VARIANTS
+    from appl.solver.variants import VARIANTS
 
     rows = load_settings(BenchSettings, RESULTS / "configs" / "table3.toml").rows
     assert [row.settings.get("variant") for row in rows] == [None, *VARIANTS]

@@ -16,7 +16,7 @@ from appl.benchmark.solving import solve
 from appl.datasets.manifest import Manifest
 from appl.errors import DataError, SettingsError
 from appl.settings.benchmark import BenchSettings, RowSettings
-from appl.store import ResultStore, Run
+from appl.store import ResultStore, RunKey
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def keys(plan: Plan) -> dict[str, str]:
     return {name: plan.run(plan.rows[0], target).key for name, target in plan.targets.items()}
 
 
-def accuracies(store: ResultStore, run: Run) -> list[float]:
+def accuracies(store: ResultStore, run: RunKey) -> list[float]:
     return [result.accuracy for result in store.results(run)]
 
 
@@ -50,7 +50,7 @@ def test_it_is_made_without_decoding_and_again_the_same(
     def fail(*_: object) -> None:
         raise AssertionError("decoded")
 
-    monkeypatch.setattr("appl.datasets.packed.decode_square", fail)
+    monkeypatch.setattr("appl.images.store.decode_for_square", fail)
     assert make_manifest(settings, bench_root / "data") == manifest
     assert [len(target.episodes) for target in manifest.targets.values()] == [4, 4]
     longer = replace(settings, rows=(*settings.rows, RowSettings("tim", "Long", n_episodes=7)))

@@ -17,10 +17,10 @@ from appl.benchmark.tables import make_table
 from appl.core import compute
 from appl.core.methods import Solution
 from appl.errors import DataError, SettingsError, UnknownNameError
-from appl.method.row import APPL
 from appl.rivals._fine_tuning import FineTuning
 from appl.settings.benchmark import BenchSettings, ProtocolSettings, RowSettings
 from appl.settings.files import structure_settings
+from appl.solver.rows import APPL
 from appl.store import EpisodeResult, ResultStore
 
 
@@ -83,8 +83,8 @@ def test_first_episodes_come_first(plan: Plan, tmp_path: Path) -> None:
 
 def test_a_preset_counts_by_its_values(plan: Plan, bench_settings: BenchSettings) -> None:
     row = plan.rows[2]
-    assert row.settings["n_iterations"] == 2
-    assert row.settings["adapts"] == "batch_norm"
+    assert row.settings["adaptation"]["n_iterations"] == 2
+    assert row.settings["adaptation"]["parameters"]["move"] == "norms"
 
 
 def test_uneven_piles_share_supports_with_even_ones(
@@ -105,7 +105,7 @@ def test_uneven_piles_share_supports_with_even_ones(
 def test_strangers_are_answered_and_not_counted(
     plan: Plan, bench_settings: BenchSettings, bench_root: Path, tmp_path: Path
 ) -> None:
-    protocol = replace(bench_settings.protocol, n_strangers=5)
+    protocol = replace(bench_settings.protocol, n_ood=5)
     strange = make_plan(
         replace(bench_settings, protocol=protocol), bench_root / "data", tmp_path / "cache"
     )
@@ -251,7 +251,7 @@ def test_precision_is_part_of_a_rows_identity(
         settings = replace(bench_settings, rows=rows, targets={"noise": "Noise"})
         return make_plan(settings, bench_root / "data", tmp_path / "cache")
 
-    short = {"preset": "robust", "changes": {"n_iterations": 0}}
+    short = {"preset": "robust", "changes": {"adaptation": {"n_iterations": 0}}}
     row = RowSettings("appl", n_episodes=1, settings=short)
     plan = plan_with(row, replace(row, precision="bf16"))
     target = plan.targets["noise"]

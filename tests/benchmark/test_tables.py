@@ -169,10 +169,11 @@ def test_an_unknown_row_of_the_paper_is_named(tmp_path: Path) -> None:
 
 def test_a_table_says_what_its_queries_are(tmp_path: Path) -> None:
     plain = make_table([simple_collection(tmp_path / "plain")])
-    assert "15 queries a class, seed 0" in conditions(plain)
-    protocol = {"n_strangers": 10, "groups_apart": True}
+    assert "15 queries per class, seed 0" in conditions(plain)
+    protocol = {"n_ood": 10, "groups_apart": True}
     text = conditions(make_table([simple_collection(tmp_path / "other", protocol=protocol)]))
-    assert "15 queries a class and 10 strangers, not counted, patients and lesions on one" in text
+    assert "15 queries per class and 10 out-of-distribution ones, not counted, patients" in text
+    assert "patients and lesions on one side" in text
 
 
 @pytest.mark.parametrize(

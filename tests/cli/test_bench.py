@@ -12,6 +12,7 @@ from pathlib import Path
 import tomli_w
 
 from tests.benchmark.conftest import ROWS, bench_root
+from tests.cli.commands import run
 
 __all__ = ["bench_root"]  # the fixture, shared with tests/benchmark
 
@@ -52,10 +53,10 @@ def n_stored(path: Path) -> int:
 def test_a_killed_run_goes_on_without_loss_or_repetition(bench_root: Path, tmp_path: Path) -> None:
     config = write_config(bench_root, tmp_path, n_episodes=12)
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    run = command("run", config, bench_root, tmp_path)
+    whole = command("run", config, bench_root, tmp_path)
     store = tmp_path / "results.sqlite"
     process = subprocess.Popen(
-        run, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+        whole, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
     )
     while process.poll() is None and n_stored(store) < 3:
         time.sleep(0.02)
@@ -65,21 +66,17 @@ def test_a_killed_run_goes_on_without_loss_or_repetition(bench_root: Path, tmp_p
     assert 3 <= before < 72
     with sqlite3.connect(store) as database:
         kept = database.execute("SELECT * FROM episodes").fetchall()
-    subprocess.run(run, env=environment, check=True, stdout=subprocess.DEVNULL)
+    assert run(*whole[3:]).returncode == 0
     with sqlite3.connect(store) as database:
         after = database.execute("SELECT * FROM episodes").fetchall()
     assert len(after) == 72  # three rows, two targets, twelve episodes: none lost, none twice
     assert set(kept) <= set(after)  # what was there is as it was
-    table = subprocess.run(
-        command("table", config, bench_root, tmp_path), env=environment, capture_output=True
-    )
-    assert b"| ProtoNet |" in table.stdout and b"| APPL |" in table.stdout
+    table = run(*command("table", config, bench_root, tmp_path)[3:])
+    assert "| ProtoNet |" in table.stdout and "| APPL |" in table.stdout
 
 
 def test_methods_are_listed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "appl", "methods", "--json"], capture_output=True, check=True
-    )
+    done = run("methods", "--json")
     cards = json.loads(done.stdout)
     assert cards["tim"]["takes"] == "transductive"
     assert cards["appl"]["title"] == "APPL"

@@ -1,10 +1,9 @@
 """`appl bench run` with every method that is registered, as on a fresh machine."""
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
 import tomli_w
 
 from appl.core.methods import METHODS
@@ -12,8 +11,9 @@ from appl.datasets.packed import pack_folder
 from appl.settings.files import structure_settings
 from appl.settings.rival_training import RivalTrainSettings
 from appl.training.rival import train_rival
-from appl.training.start import export_weights, load_start
+from appl.weights import export_weights, load_file
 from tests.benchmark.conftest import bench_root, write_target
+from tests.cli.commands import run
 
 __all__ = ["bench_root"]  # the fixture, shared with tests/benchmark
 
@@ -24,7 +24,7 @@ FEWER = {
     "adapted_propagation": {"n_epochs": 1},
     "entropy_fine_tune": {"n_steps": 1},
     "alpha_tim": {"n_iterations": 5},
-    "appl": {"preset": "robust", "changes": {"n_iterations": 1}},
+    "appl": {"preset": "robust", "changes": {"adaptation": {"n_iterations": 1}}},
 }
 
 
@@ -45,7 +45,7 @@ def test_all_rows_finish(bench_root: Path, tmp_path: Path) -> None:
                 },
             )  # fmt: skip
             folder = tmp_path / name
-            start = load_start(bench_root / "weights.safetensors")
+            start = load_file(bench_root / "weights.safetensors")
             train_rival(start, source, names[:3], names[1:], settings, folder)
             export_weights(folder / "last.pt", folder / "weights.safetensors")
             row["weights"] = str(folder / "weights.safetensors")
@@ -60,11 +60,12 @@ def test_all_rows_finish(bench_root: Path, tmp_path: Path) -> None:
     }
     (tmp_path / "all.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
     where = ["--results", str(tmp_path / "results.sqlite"), "--data", str(bench_root / "data")]
-    appl = [sys.executable, "-m", "appl", "bench"]
-    run = [*appl, "run", str(tmp_path / "all.toml"), *where, "--cache", str(tmp_path / "cache")]
-    subprocess.run([*run, "--workers", "2"], check=True, stdout=subprocess.DEVNULL)
-    table = [*appl, "table", str(tmp_path / "all.toml"), *where, "--out", str(tmp_path / "t.csv")]
-    subprocess.run(table, check=True, stdout=subprocess.DEVNULL)
+    config_file = str(tmp_path / "all.toml")
+    options = ("--cache", str(tmp_path / "cache"), "--workers", "1")
+    done = run("bench", "run", config_file, *where, *options)
+    assert done.returncode == 0, done.stderr
+    done = run("bench", "table", config_file, *where, "--out", str(tmp_path / "t.csv"))
+    assert done.returncode == 0, done.stderr
 
     with (tmp_path / "t.csv").open(newline="") as file:
         found = {row["row"]: row for row in csv.DictReader(file)}
@@ -74,7 +75,7 @@ def test_all_rows_finish(bench_root: Path, tmp_path: Path) -> None:
 
 
 def test_a_meta_trained_row_without_weights_says_how_to_get_them(
-    bench_root: Path, tmp_path: Path
+    bench_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = {
         "targets": {"noise": "Noise"},
@@ -82,10 +83,8 @@ def test_a_meta_trained_row_without_weights_says_how_to_get_them(
         "weights": str(bench_root / "weights.safetensors"),
     }
     (tmp_path / "gnn.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
-    command = [sys.executable, "-m", "appl", "bench", "run", str(tmp_path / "gnn.toml")]
-    done = subprocess.run(
-        [*command, "--data", str(bench_root / "data")], cwd=tmp_path, capture_output=True, text=True
-    )
+    monkeypatch.chdir(tmp_path)
+    done = run("bench", "run", str(tmp_path / "gnn.toml"), "--data", str(bench_root / "data"))
     assert done.returncode != 0 and "Traceback" not in done.stderr
     said = " ".join(done.stderr.split())
     assert "holds no head; give the row weights of its own" in said

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from appl.cli.app import app
 from appl.cli.data import data
 from appl.datasets._registry import DATASETS
-from tests.cli.test_app import run
+from tests.cli.commands import run
 from tests.datasets.readers.test_chestx import write_table
 from tests.datasets.readers.trees import fill, touch
 
@@ -37,7 +37,7 @@ def test_list_says_what_is_known_and_what_is_found(tmp_path):
     assert records["isic"]["terms"] == "CC BY-NC 4.0" and records["isic"]["found"] is None
     cub = records["cub"]["found"]
     assert cub["path"] == str(tmp_path / "cub") and (cub["n_classes"], cub["n_images"]) == (2, 3)
-    assert cub["standing"] == "partial: 2 of 200 classes, 3 of 11,788 images"
+    assert cub["provenance"] == "partial: 2 of 200 classes, 3 of 11,788 images"
     assert "class 'Desert' is not one of the 10" in records["eurosat"]["found"]["error"]
     shown = call("list", root=tmp_path).stdout
     for text in ("CC BY-NC 4.0", "github.com/phelber/EuroSAT", "found   partial: 2 of 200 classes"):

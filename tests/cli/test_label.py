@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from appl.cli.app import main
-from tests.cli.test_app import run
+from tests.cli.commands import run
 from tests.labelling.conftest import CLASSES, write_tree
 
-QUICK = ("--encoder", "resnet10", "--size-px", "48")
+QUICK = ("--encoder", "resnet10", "--size-px", "32")
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +154,9 @@ def test_a_place_that_cannot_be_written_is_named(given, tmp_path):
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(given, tmp_path, monkeypatch, capsys):
-    from appl.labelling import reading
+    from appl.images import store
 
-    real = reading.write_atomically
+    real = store.write_atomically
 
     def full(path, data):
         raise OSError(28, "No space left on device")
@@ -164,20 +164,20 @@ def test_a_full_disk_is_said_and_nothing_is_lost(given, tmp_path, monkeypatch, c
     arguments = ["appl", "label", str(given / "support"), str(given / "pile")]
     arguments += ["--out", str(tmp_path / "run"), *QUICK]
     monkeypatch.setattr(sys, "argv", arguments)
-    monkeypatch.setattr(reading, "write_atomically", full)
+    monkeypatch.setattr(store, "write_atomically", full)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2 and "no space is left" in capsys.readouterr().err
-    monkeypatch.setattr(reading, "write_atomically", real)
+    monkeypatch.setattr(store, "write_atomically", real)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0 and (tmp_path / "run" / "labels.csv").exists()
 
 
 def test_an_interrupted_run_says_how_to_go_on(given, tmp_path, monkeypatch, capsys):
-    from appl.labelling import reading
+    from appl.images import store
 
-    real, out = reading.write_atomically, tmp_path / "run"
+    real, out = store.write_atomically, tmp_path / "run"
 
     def interrupted(path, data):
         real(path, data)
@@ -185,14 +185,14 @@ def test_an_interrupted_run_says_how_to_go_on(given, tmp_path, monkeypatch, caps
 
     arguments = ["appl", "label", str(given / "support"), str(given / "pile")]
     monkeypatch.setattr(sys, "argv", [*arguments, "--out", str(out), *QUICK])
-    monkeypatch.setattr(reading, "write_atomically", interrupted)
+    monkeypatch.setattr(store, "write_atomically", interrupted)
     with pytest.raises(SystemExit) as ended:
         main()
     shown = capsys.readouterr()
     assert ended.value.code == 130 and "Traceback" not in shown.err
     assert "the same command goes on" in " ".join(shown.out.split())
     assert not (out / "labels.csv").exists()
-    monkeypatch.setattr(reading, "write_atomically", real)
+    monkeypatch.setattr(store, "write_atomically", real)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0 and (out / "report.html").exists()

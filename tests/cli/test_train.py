@@ -14,8 +14,9 @@ import torch
 from PIL import Image
 
 from appl.settings import MetaTrainSettings, load_settings
-from appl.training.checkpoint import read_checkpoint
-from appl.training.weights import load_weights
+from appl.weights.checkpoint import read_checkpoint
+from appl.weights.file import load_weights
+from tests.cli.commands import run as run_here
 from tests.training.conftest import assert_same_state
 
 N_EPOCHS = 4
@@ -73,6 +74,8 @@ def start(program, arguments):
 
 
 def run(arguments, program=ONE_PROCESS):
+    if program is ONE_PROCESS:
+        return run_here(*arguments)
     process = start(program, arguments)
     stdout, stderr = process.communicate(timeout=600)
     return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from appl.core.distances import class_means
-from appl.core.information import fitting_evenness, information_scores, information_weights
+from appl.core.information import information_scores, information_weights, marginal_weight_for
 
 
 def blobs(counts, spread=0.25, seed=0):
@@ -22,9 +22,9 @@ def blobs(counts, spread=0.25, seed=0):
     return draw(class_ids), class_ids, draw(answers), answers
 
 
-def shares(evenness, task):
+def shares(marginal_weight, task):
     support, class_ids, query, _ = task
-    weights = information_weights(support, class_ids, query, evenness=evenness)
+    weights = information_weights(support, class_ids, query, marginal_weight=marginal_weight)
     return torch.softmax(information_scores(query, weights), 1).mean(0)
 
 
@@ -34,7 +34,7 @@ def test_one_step_by_the_formulas_written_out() -> None:
     tau, lam, a, c = 10.0, 0.5, 0.7, 0.2
     found = information_weights(
         support, class_ids, query, n_iterations=1,
-        temperature=tau, support_weight=lam, evenness=a, certainty=c,
+        temperature=tau, support_weight=lam, marginal_weight=a, conditional_weight=c,
     )  # fmt: skip
     p_s, p_q = (torch.softmax(-tau / 2 * torch.cdist(x, w).square(), 1) for x in (support, query))
     q = p_q ** (1 + c) / (p_q ** (1 + c)).sum(0) ** (a / (1 + a))
@@ -66,9 +66,14 @@ def test_no_steps_give_the_class_means() -> None:
 
 def fitting(task, **changes):
     support, class_ids, query, _ = task
-    settings = {"evenness": 1.0, "least_evenness": 0.04, "uneven_at": 0.035, "n_iterations": 20}
-    settings |= {"temperature": 15.0, "support_weight": 3.0, "certainty": 0.1} | changes
-    return fitting_evenness(support, class_ids, query, **settings)
+    settings = {
+        "marginal_weight": 1.0,
+        "least_marginal_weight": 0.04,
+        "uneven_at": 0.035,
+        "n_iterations": 20,
+    }
+    settings |= {"temperature": 15.0, "support_weight": 3.0, "conditional_weight": 0.1} | changes
+    return marginal_weight_for(support, class_ids, query, **settings)
 
 
 def test_the_pull_to_equal_shares_fits_the_pile() -> None:
@@ -81,7 +86,7 @@ def test_the_fitting_pull_by_the_formula_written_out() -> None:
     support, class_ids, query, _ = task
     weights = information_weights(
         support, class_ids, query,
-        n_iterations=20, support_weight=3.0, evenness=0.04, certainty=0.1,
+        n_iterations=20, support_weight=3.0, marginal_weight=0.04, conditional_weight=0.1,
     )  # fmt: skip
     shares = torch.softmax(information_scores(query, weights), 1).mean(0)
     divergence = sum(share * math.log(3 * share) for share in shares.tolist())
@@ -98,4 +103,4 @@ def test_the_weakest_pull_is_what_asks_how_even_a_pile_is() -> None:
 
 
 def test_one_pull_for_all_piles_where_least_and_most_are_the_same() -> None:
-    assert fitting(blobs([50, 5, 5]), least_evenness=1.0) == 1.0
+    assert fitting(blobs([50, 5, 5]), least_marginal_weight=1.0) == 1.0

@@ -12,6 +12,7 @@ from appl.core.seeds import generator_for
 from appl.datasets.episodes import EpisodeDraw, draw_episode, uneven_counts
 from appl.datasets.packed import PackedImages
 from appl.errors import TaskError
+from appl.images.store import ImageArray
 
 NAMES = tuple(f"c{i}" for i in range(6))
 
@@ -23,7 +24,7 @@ def numbered(counts=(30, 20, 25, 20, 40, 22), group_ids=None):
     pixels[:, 0, 0, 0] = np.arange(n) % 256
     pixels[:, 0, 0, 1] = np.arange(n) // 256
     ids = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
-    return PackedImages(pixels, ids, NAMES, "digest", group_ids)
+    return PackedImages(ImageArray(pixels), ids, NAMES, "digest", group_ids)
 
 
 def in_groups(sizes_seed):
@@ -42,7 +43,7 @@ OPTIONS = {
     "n_shot": st.integers(1, 5),
     "n_query": st.integers(1, 4),
     "dirichlet": st.sampled_from([0.0, 0.5, 2.0]),
-    "n_strangers": st.integers(0, 12),
+    "n_ood": st.integers(0, 12),
     "groups_apart": st.booleans(),
     "seed": st.integers(0, 3),
     "index": st.integers(0, 500),
@@ -60,7 +61,7 @@ def test_every_episode_is_as_asked(groups, **options):
     shots = Counter(draw.class_ids.tolist())
     assert shots == dict.fromkeys(range(options["n_way"]), options["n_shot"])
     known = Counter(draw.query_class_ids.tolist())
-    assert known.pop(-1, 0) == options["n_strangers"]
+    assert known.pop(-1, 0) == options["n_ood"]
     assert sum(known.values()) == options["n_way"] * options["n_query"]
     if not options["dirichlet"]:
         assert set(known.values()) == {options["n_query"]}
@@ -103,10 +104,10 @@ def test_plain_episodes_are_those_of_the_stored_results():
 def test_options_leave_classes_and_supports_as_they_are():
     data = in_groups(0)
     plain = draw_episode(data, NAMES, n_way=4, n_query=3, index=2)
-    for options in ({"n_strangers": 9}, {"dirichlet": 0.5}, {"groups_apart": True}):
+    for options in ({"n_ood": 9}, {"dirichlet": 0.5}, {"groups_apart": True}):
         draw = draw_episode(data, NAMES, n_way=4, n_query=3, index=2, **options)
         assert draw.support.tolist() == plain.support.tolist()
-    strange = draw_episode(data, NAMES, n_way=4, n_query=3, n_strangers=9, index=2)
+    strange = draw_episode(data, NAMES, n_way=4, n_query=3, n_ood=9, index=2)
     known = strange.query[strange.query_class_ids >= 0]
     assert sorted(known.tolist()) == sorted(plain.query.tolist())
     assert strange.query_class_ids.tolist()[-9:] != [-1] * 9  # shuffled among the others
@@ -134,20 +135,20 @@ def test_without_known_groups_every_image_is_its_own():
 
 def test_too_few_strangers_are_counted():
     with pytest.raises(TaskError, match=r"the 1 classes outside the episode have .* 99 are asked"):
-        draw_episode(numbered(), NAMES, n_strangers=99)
+        draw_episode(numbered(), NAMES, n_ood=99)
     with pytest.raises(TaskError, match="the 0 classes outside"):
-        draw_episode(numbered(), NAMES, n_way=6, n_strangers=1)
+        draw_episode(numbered(), NAMES, n_way=6, n_ood=1)
 
 
 def test_an_episode_comes_back_from_its_images():
     data = numbered()
-    draw = draw_episode(data, NAMES, n_way=3, n_strangers=4, index=8)
+    draw = draw_episode(data, NAMES, n_way=3, n_ood=4, index=8)
     assert as_lists(EpisodeDraw.of(data, draw.support, draw.query)) == as_lists(draw)
 
 
 def test_strangers_do_not_count():
     data = numbered()
-    episode = draw_episode(data, NAMES, n_way=2, n_query=3, n_strangers=6).load(data)
+    episode = draw_episode(data, NAMES, n_way=2, n_query=3, n_ood=6).load(data)
     right = torch.nn.functional.one_hot(episode.query_class_ids.clamp(min=0), 2)
     assert episode.accuracy(right) == 1.0
     assert episode.accuracy(1 - right) == 0.0

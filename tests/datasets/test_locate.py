@@ -27,13 +27,13 @@ def test_a_registered_place_comes_first_and_keeps_the_reader(tmp_path):
     tree = fill(tmp_path / "elsewhere", BIRDS)
     register("cub", OwnSet(str(tree)), tmp_path / "root")
     listing = open_data("cub", tmp_path / "root")
-    assert listing.counts == BIRDS and listing.standing.kind == "partial"
+    assert listing.counts == BIRDS and listing.provenance.kind == "partial"
 
 
 def test_any_other_name_is_a_folder_or_a_registered_set(tmp_path):
     fill(tmp_path / "leaves", {"oak": 1})
     assert open_data("leaves", tmp_path).splits == {"test": ("oak",)}
-    assert open_data("leaves", tmp_path).standing.kind == "unchecked"
+    assert open_data("leaves", tmp_path).provenance.kind == "unchecked"
     register("leaves", OwnSet(str(fill(tmp_path / "new", {"ash": 1}))), tmp_path)
     assert open_data("leaves", tmp_path).splits == {"test": ("ash",)}
 

@@ -39,7 +39,7 @@ def test_a_compressed_manifest_is_known_by_its_content(tmp_path):
 
 
 def test_options_of_the_protocol_come_back(tmp_path):
-    protocol = replace(PROTOCOL, n_strangers=1, n_query=1, groups_apart=True, dirichlet=0.5)
+    protocol = replace(PROTOCOL, n_ood=1, n_query=1, groups_apart=True, dirichlet=0.5)
     episode = ListedEpisode((0, 4), (5, 2, 3))
     manifest = Manifest(protocol, {"t": ListedTarget("d", FILES, (episode,))})
     write_manifest(manifest, tmp_path / "e.json")

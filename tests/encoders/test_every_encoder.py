@@ -5,11 +5,14 @@ import pytest
 import torch
 
 from appl.core.compute import Compute
-from appl.encoders import ENCODERS
+from appl.encoders import ENCODERS, from_spec
 from appl.errors import TaskError
 
+# Those of the package; a test may have registered one of its own.
+NAMES = [n for n in ENCODERS.names() if not ENCODERS.get(n).build.__module__.startswith("tests.")]
 
-@pytest.fixture(scope="module", params=ENCODERS.names())
+
+@pytest.fixture(scope="module", params=NAMES)
 def encoder(request):
     return ENCODERS.get(request.param)().eval()
 
@@ -20,7 +23,19 @@ def images():
 
 
 def test_name_is_the_file_name(encoder):
-    assert ENCODERS.get(encoder.meta.name).__module__ == f"appl.encoders.{encoder.meta.name}"
+    entry = ENCODERS.get(encoder.meta.name)
+    assert entry.build.__module__ == f"appl.encoders.{encoder.meta.name}"
+    assert entry.meta == encoder.meta
+
+
+def test_without_its_weights_it_is_the_same_network(encoder):
+    entry = ENCODERS.get(encoder.meta.name)
+    bare = entry.build().state_dict()
+    shapes = {name: value.shape for name, value in encoder.state_dict().items()}
+    assert {name: value.shape for name, value in bare.items()} == shapes
+    built_alike = from_spec(encoder.spec, encoder.meta.to_dict())
+    assert built_alike.meta == encoder.meta and built_alike.spec == encoder.spec
+    assert {name: value.shape for name, value in built_alike.state_dict().items()} == shapes
 
 
 def test_features_have_the_recorded_width_and_sign(encoder, images):
@@ -48,7 +63,7 @@ def test_cutting_at_any_stage_gives_the_same_features(encoder, images):
 
 def test_a_description_is_the_features_and_the_deviations_of_an_earlier_map(encoder, images):
     with torch.no_grad():
-        features, *texture = encoder.describe(images)
+        features, *texture = encoder.describe(encoder.normalise(images))
         outputs = encoder.stage_outputs(encoder.normalise(images))
     torch.testing.assert_close(features, encoder.encode(images), rtol=1e-4, atol=1e-5)
     assert len(texture) == (encoder.meta.texture_stage is not None)

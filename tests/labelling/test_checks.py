@@ -4,7 +4,7 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from appl.errors import DataError
-from appl.labelling.doctor import examine
+from appl.labelling.checks import examine
 from appl.labelling.inputs import find_inputs
 from tests.labelling.conftest import stripes
 

@@ -3,13 +3,14 @@ import torch
 
 from appl.core.distances import class_means
 from appl.labelling.left_out import leave_out, turns_of
-from appl.method.answer import Described, InformedAnswer, PrototypeAnswer
-from appl.settings.adaptation import InformationSettings
+from appl.method.classifier import PrototypeRule
+from appl.settings.solving import InformationSettings
+from appl.transduction.answer import Described, InformationRule
 
 
 def nearest_mean(kinds, class_ids):
     means = class_means(kinds[0].support, class_ids, int(class_ids.max()) + 1)
-    return PrototypeAnswer(means, 1.0)
+    return PrototypeRule(means, 1.0)
 
 
 def blobs(shots, spread=0.1, seed=0):
@@ -68,7 +69,7 @@ def test_a_wrong_example_is_seen_by_the_rule_of_robust():
     kinds, ids = blobs([6, 6, 6])
     support = kinds[0].support
     support[0] = support[6:12].mean(0)  # an example of class 1 among those of class 0
-    found = leave_out(kinds, ids, lambda k, i: InformedAnswer.fit(k, i, InformationSettings()))
+    found = leave_out(kinds, ids, lambda k, i: InformationRule.fit(k, i, InformationSettings()))
     judged = found.scores.argmax(1)
     assert judged[0] == 1
     assert (judged[1:] == ids[1:]).sum() >= 15  # it misleads a neighbour or two, no more

@@ -3,7 +3,7 @@ import torch
 
 from appl.labelling.left_out import LeftOut
 from appl.labelling.safety import collapse_reasons, worse_than_frozen
-from appl.method.outcome import IterationRecord
+from appl.method.algorithm2 import IterationRecord
 
 
 def record(iteration, balance=(0.5, 0.3, 0.2), n_label_changes=0):

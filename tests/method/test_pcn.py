@@ -20,6 +20,29 @@ def test_mean_initialisation_by_hand():
 
 
 @pytest.mark.golden
+def test_without_its_relu_a_prototype_may_be_negative():
+    pcn = PCN(width=2, n_slots=3, rectifies=False)
+    slots = torch.tensor([[[1.0, 0], [3, 2], [2, 4]], [[1, -3], [3, 0], [2, 0]]])
+    torch.testing.assert_close(pcn(slots), torch.tensor([[2.0, 2], [2, -1]]))
+    torch.testing.assert_close(pcn.symmetric(slots.mean(1)), torch.tensor([[2.0, 2], [2, -1]]))
+
+
+def test_it_says_whether_it_was_trained():
+    torch.manual_seed(0)
+    for rectifies in (True, False):
+        pcn = PCN(4, 3, rectifies=rectifies)
+        assert pcn.is_class_mean and pcn.summary == "class mean (untrained)"
+        # A third is rounded in fp16: what comes back from such a file is still the mean.
+        assert pcn.half().float().is_class_mean
+    assert PCN(4, initialisation="random").summary == "trained"
+    for parameter in ("weight", "bias"):
+        pcn = PCN(4)
+        with torch.no_grad():
+            getattr(pcn.linear, parameter).view(-1)[2] += 1e-3
+        assert not pcn.is_class_mean and pcn.summary == "trained"
+
+
+@pytest.mark.golden
 def test_parameter_counts():
     assert sum(p.numel() for p in PCN(512).parameters()) == 1_311_232
     assert sum(p.numel() for p in PCN(640).parameters()) == 2_048_640

@@ -7,7 +7,7 @@ from tests.report.fake_run import FakeRun
 
 @pytest.fixture
 def run(tmp_path: Path) -> FakeRun:
-    """Two classes, 60 images: 48 accepted, 9 to review, 3 strangers."""
+    """Two classes, 60 images: 48 accepted, 9 to review, 3 novel."""
     fake = FakeRun(tmp_path / "run")
     for i in range(48):
         fake.add("rust" if i % 2 else "healthy", 0.7 + i / 200)

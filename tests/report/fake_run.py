@@ -9,11 +9,15 @@ from typing import Any
 import torch
 from PIL import Image
 
+from appl.errors import DataError
+from appl.images.decode import decode
+from appl.images.thumbnails import make_thumbnail, write_thumbnails
 from appl.labelling.history import History
 from appl.labelling.left_out import LeftOut
+from appl.labelling.model import FORMAT as MODEL_FORMAT
 from appl.labelling.novelty import NOVEL_AT
 from appl.labelling.rows import LabelRow, unreadable_row, write_rows
-from appl.labelling.run_folder import FORMAT
+from appl.labelling.run_folder import FORMAT, pile_thumbnails, support_thumbnails
 from appl.report.page import write_report
 
 VOID = {"br", "hr", "img", "input", "link", "meta", "wbr"}
@@ -87,6 +91,7 @@ class FakeRun:
     def write(self) -> Path:
         for shade, path in enumerate(self.examples):
             picture(Path(path), 40 * shade)
+        self.write_thumbnails()
         n_way, ids = len(self.class_names), []
         for class_id in range(n_way):
             ids += [class_id] * self.n_shot
@@ -97,7 +102,8 @@ class FakeRun:
             "identity": "1d" * 32,
             "version": "0.1.0",
             "versions": {"python": "3.11"},
-            "settings": {"adapt": self.adapt, "adaptation": {"n_iterations": 30}},
+            "settings": {"adapt": self.adapt, "solving": {"adaptation": {"n_iterations": 30}}},
+            "sha256": {},
             "support": self.examples,
             "support_class_ids": ids,
             "notes": [],
@@ -106,6 +112,9 @@ class FakeRun:
         }
         promise = {"wanted": 0.05, "promised": 0.05, "threshold": 0.6, "n_examples": 40}
         model = {
+            "format": MODEL_FORMAT,
+            "sha256": {},
+            "prototypes": "class mean (untrained)",
             "classes": list(self.class_names),
             "encoder": "small",
             "encoder_source": {"name": "weights", "licence": "Apache-2.0"},
@@ -122,14 +131,28 @@ class FakeRun:
         self._history(ids).save(self.folder)
         return self.folder
 
+    def write_thumbnails(self) -> None:
+        """Make the pictures anew, of the files as they are now."""
+        made: dict[str, bytes] = {}
+        stems = (pile_thumbnails(self.folder), support_thumbnails(self.folder))
+        for stem, paths in zip(
+            stems, ([row.path for row in self.rows], self.examples), strict=True
+        ):
+            with write_thumbnails(stem) as add:
+                for path in paths:
+                    if path not in made:
+                        made[path] = _thumbnail(path)
+                    add(made[path])
+
     def _history(self, ids: list[int]) -> History:
         n_way = len(self.class_names)
         readable = [i for i, row in enumerate(self.rows) if row.decision != "unreadable"]
         pool = torch.tensor(readable if self.pool is None else self.pool)
         generator = torch.Generator().manual_seed(0)
-        maps = torch.randn(2, len(ids) + len(pool), 2, generator=generator)
+        # Of two numbers each: a map already.
+        vectors = torch.randn(2, len(ids) + len(pool), 2, generator=generator)
         if not self.is_adapted:
-            maps[1] = maps[0]
+            vectors[1] = vectors[0]
         records = [
             {
                 "iteration": i + 1,
@@ -146,9 +169,16 @@ class FakeRun:
         parts = (torch.arange(self.n_left_out), class_ids, scores, far, far)
         left_out, frozen = (LeftOut(*(part.clone() for part in parts)) for _ in range(2))
         labels = torch.zeros(self.n_records, len(pool), dtype=torch.int16)
-        facts: dict[str, Any] = {"fell_back": [], "doubtful_examples": [], "changes": []}
+        facts: dict[str, Any] = {"fell_back": [], "doubtful_examples": [], "augmentations": []}
         facts |= {"findings": []} | self.facts
-        return History(records, labels, pool, left_out, frozen, maps, facts)
+        return History(records, labels, pool, left_out, frozen, vectors, facts)
+
+
+def _thumbnail(path: str) -> bytes:
+    try:
+        return make_thumbnail(decode(Path(path), 200))
+    except DataError:
+        return b""
 
 
 class Page(HTMLParser):

@@ -1,12 +1,31 @@
 import math
+import re
+from typing import Any
 
 import pytest
 import torch
 
 from appl.labelling.left_out import LeftOut
-from appl.report.charts import colour_slots, curve_charts, trust_chart
-from appl.report.svg import Plot, count_ticks, path_through, tag
+from appl.labelling.rows import LabelRow
+from appl.report.adaptation_charts import balance_chart, curve_charts
+from appl.report.chart_axes import count_ticks
+from appl.report.embedding import Chart
+from appl.report.image_map import EDGE, WIDTH, fitted
+from appl.report.label_charts import confidence_chart, trust_chart
 from appl.report.words import listed, percent, short
+from tests.report.fake_run import Page
+
+
+def record(step: int, share: float) -> dict[str, Any]:
+    values = {"iteration": step, "n_label_changes": 0, "selected_share": share}
+    return values | {"support_accuracy": 1.0}
+
+
+def painted(chart: Chart, style: str) -> list[dict[str, str]]:
+    """Return the shapes of a chart that have a colour, but for those defined to be used."""
+    drawn = Page(chart.svg).elements
+    shapes = [v for tag, v in drawn if tag == "use" or (tag == "path" and "id" not in v)]
+    return [values for values in shapes if style in values.get("style", "")]
 
 
 @pytest.mark.parametrize(
@@ -24,29 +43,22 @@ def test_ticks_are_round_and_cover_the_highest(highest: int, texts: list[str]) -
 
 
 def test_a_line_has_a_gap_where_a_value_is_not_finite() -> None:
-    points = [(0.0, 1.0), (1.0, 2.0), (2.0, math.nan), (3.0, 4.5)]
-    assert path_through(points) == "M0 1L1 2M3 4.5"
+    shares = (0.5, 0.6, math.nan, 0.7, 0.8)
+    _, chart, _ = curve_charts([record(i + 1, share) for i, share in enumerate(shares)])
+    lines = [path["d"] for path in painted(chart, "stroke: var(--accept)") if "d" in path]
 
-
-def test_elements_escape_what_they_hold() -> None:
-    made = tag("text", "</svg><b>", class_='"x', text_anchor="end", x=1.25, y=None)
-    assert made == ('<text class="&#34;x" text-anchor="end" x="1.2">&lt;/svg&gt;&lt;b&gt;</text>')
+    assert len(lines) == 1
+    assert re.sub(r"[^A-Z]", "", lines[0]) == "MLML"
 
 
 def test_places_run_from_the_lower_left() -> None:
-    plot = Plot((0, 10), (0, 4), 120, 100, 10, 10, 20, 30)
+    points = torch.tensor([[0.0, 0.0], [WIDTH - 2 * EDGE, 4.0]])
+    low, high = fitted(points, 100.0).tolist()
 
-    assert (plot.x(0), plot.x(10)) == (10, 110)
-    assert (plot.y(0), plot.y(4)) == (70, 20)
-    assert math.isfinite(Plot((3, 3), (1, 1)).x(3))
-
-
-def test_the_largest_classes_have_the_colours() -> None:
-    names = [f"c{i}" for i in range(14)]
-    counts = {name: i for i, name in enumerate(names)}
-
-    assert colour_slots(names, counts) == {f"c{i + 4}": i for i in range(10)}
-    assert colour_slots(["b", "a"], {"a": 5}) == {"b": 0, "a": 1}
+    # The widest span fills the width; the other keeps its proportion, in the middle.
+    assert low == [EDGE, 52.0]
+    assert high == [WIDTH - EDGE, 48.0]
+    assert fitted(torch.full((3, 2), 7.0), 100.0).tolist() == [[WIDTH / 2, 50.0]] * 3
 
 
 def test_trust_places_the_share_of_right_labels() -> None:
@@ -60,11 +72,35 @@ def test_trust_places_the_share_of_right_labels() -> None:
 
 
 def test_curves_survive_one_step_and_no_numbers() -> None:
-    record = {"iteration": 1, "n_label_changes": 0, "selected_share": math.nan}
-    charts = curve_charts([record | {"support_accuracy": 1.0}])
+    charts = curve_charts([record(1, math.nan)])
 
     assert len(charts) == 3
     assert all("nan" not in chart.svg for chart in charts)
+
+
+def test_a_column_has_a_bar_for_each_decision_and_says_its_count() -> None:
+    decisions = {"accept": [0.92, 0.93, 0.71], "review": [0.72, 0.3]}
+    rows = [
+        LabelRow("a.png", "rust", sure, "healthy", 0.0, decision, 0.5, "")  # type: ignore[arg-type]
+        for decision, confidences in decisions.items()
+        for sure in confidences
+    ]
+    chart = confidence_chart(rows, 0.6)
+
+    assert chart is not None
+    assert [len(painted(chart, f"fill: var(--{kind})")) for kind in decisions] == [2, 2]
+    titles = re.findall("<title>(.*?)</title>", chart.svg)
+    assert titles == ["1 image accepted", "2 images accepted", *["1 image to review"] * 2]
+    assert chart.legend == (("f-accept", "accepted"), ("f-review", "to review"))
+
+
+def test_each_class_has_a_band_in_its_colour() -> None:
+    records = [record(i, 0.5) | {"class_balance": [0.25, 0.5, 0.25]} for i in (1, 2)]
+    chart = balance_chart(records, ["a", "b", "c"], {"a": 0, "c": 1})
+
+    for style in ("k0", "k1", "other"):
+        assert len(painted(chart, f"fill: var(--{style})")) == 1
+    assert chart.legend == (("k0", "a"), ("k1", "c"), ("other", "other classes"))
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,13 @@
 """The colours of the classes: seen on the card, and told apart with any colour blindness."""
 
-import re
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import appl.report
-from appl.report.charts import N_COLOURS
+from appl.report.palette import LIGHT, N_COLOURS, PALETTE, colour_names, colour_slots
+from appl.report.rendering import TEMPLATES, render_template
 
-STYLE = (Path(appl.report.__file__).parent / "templates" / "report.css").read_text()
 # Machado, Oliveira and Fernandes, 2009, severity 1, on linear RGB.
 SEEN_BY = {
     "all": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
@@ -35,9 +32,10 @@ TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 
 
 def colours(scheme: str) -> dict[str, np.ndarray]:
     """Return linear RGB by name."""
-    text = STYLE.split("@media")[1 if scheme == "dark" else 0]
-    found = re.findall(r"--([\w-]+): #(\w{6})", text)
-    values = {name: np.frombuffer(bytes.fromhex(code), np.uint8) / 255 for name, code in found}
+    codes = {name: getattr(shades, scheme)[1:] for name, shades in PALETTE.items()}
+    values = {
+        name: np.frombuffer(bytes.fromhex(code), np.uint8) / 255 for name, code in codes.items()
+    }
     return {
         name: np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
         for name, rgb in values.items()
@@ -74,3 +72,35 @@ def test_words_and_marks_stand_out(scheme: str) -> None:
         assert min(contrast(found[word], found[under]) for under in ("card", "bg")) > 4.5
     for word in ("ink", "soft", "warn"):
         assert contrast(found[word], found["warn-bg"]) > 4.5
+
+
+def test_a_page_has_every_colour_in_every_scheme() -> None:
+    style = render_template("palette.css")
+    light, dark, paper = (part.split("}")[0] for part in style.split(":root {")[1:])
+    assert "prefers-color-scheme: dark" in style.split(":root {")[1]
+    for name, shades in PALETTE.items():
+        assert f"--{name}: {shades.light};" in light
+        assert f"--{name}: {shades.dark};" in dark
+        assert (f"--{name}: {shades.paper};" in paper) == bool(shades.paper)
+
+
+def test_style_sheets_use_colours_of_the_palette_only() -> None:
+    for name in ("report.css", "benchmark.css"):
+        text = (TEMPLATES / name).read_text(encoding="utf-8")
+        used = {part.split(")")[0] for part in text.split("var(--")[1:]}
+        assert used <= {*PALETTE, "c"}
+        assert not any(": #" in line for line in text.splitlines())
+
+
+def test_what_is_alike_in_light_is_alike_in_the_dark() -> None:
+    # A drawing finds the name of a colour by its light value.
+    assert len(set(LIGHT.values())) == len({(s.light, s.dark) for s in PALETTE.values()})
+
+
+def test_the_largest_classes_have_the_colours() -> None:
+    names = [f"c{i}" for i in range(14)]
+    counts = {name: i for i, name in enumerate(names)}
+
+    assert colour_slots(names, counts) == {f"c{i + 4}": i for i in range(10)}
+    assert colour_slots(["b", "a"], {"a": 5}) == {"b": 0, "a": 1}
+    assert list(colour_names(names).values()) == [f"k{i % 10}" for i in range(14)]

@@ -1,10 +1,11 @@
-"""Figures of the benchmark: files and drawings inside a page."""
+"""Figures of the benchmark, as files and inside a page."""
 
 import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.axes import Axes
 from PIL import Image
 
 from appl.benchmark.compare import Comparison, Pairs
@@ -12,7 +13,10 @@ from appl.benchmark.curves import Curve, Point
 from appl.benchmark.sensitivity import KNOBS
 from appl.benchmark.statistics import Estimate
 from appl.errors import SettingsError
-from appl.report.figures import colours, curve_panels, inline_svg, save_figure, scatter_panel
+from appl.report.benchmark_figures import curve_panels, scatter_panel
+from appl.report.drawing import Margins, save_figure
+from appl.report.embedding import hover, inline_svg
+from appl.report.palette import LIGHT
 
 HOSTILE = "<b>$x_1^2$ & _"
 COMPARISON = Comparison(
@@ -83,6 +87,32 @@ def test_inside_a_page_it_has_the_colours_of_the_page() -> None:
     assert drawing.startswith('<svg class="plot drawn" viewBox="0 0 ')
     assert "&lt;b&gt;$x_1^2$ &amp; _" in drawing and "<b>" not in drawing
     assert "var(--k0)" in drawing and "var(--k1)" in drawing
-    assert not any(value in drawing for value in colours().values())
+    assert not any(value in drawing for value in LIGHT.values())
     assert not re.search(r"https?:|<metadata", drawing)
     assert not re.search(r'<g id="', drawing)
+    assert not re.search(r"#[0-9a-f]{6}", drawing)  # not any other colour, either
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_inside_a_page_elements_escape_what_they_hold() -> None:
+    name = '</svg><b a="x">\x00'
+
+    def draw(axes: Axes) -> None:
+        axes.set_title(name)
+        (line,) = axes.plot((0, 1), (0, 1))
+        hover(line, name)
+        axes.text(0, 0, LIGHT["k0"])
+
+    drawing = inline_svg(draw, name)
+    assert drawing.count("</svg>") == 1 and drawing.endswith("</svg>")
+    assert "<b" not in drawing
+    assert '<title>&lt;/svg&gt;&lt;b a="x"&gt;</title>' in drawing
+    assert f">{LIGHT['k0']}</text>" in drawing  # a name that reads like a colour
+
+
+@pytest.mark.parametrize(
+    "title", ["", "a title that is longer than the axis that it stands beside"]
+)
+def test_margins_keep_the_size(title: str) -> None:
+    drawing = inline_svg(lambda axes: axes.set_ylabel(title), "", (5, 3), Margins(9, 9, 9, 9))
+    assert 'viewBox="0 0 360 216"' in drawing

@@ -1,10 +1,12 @@
 """The pictures of the page: which are shown, in which order, how many; the map and the charts."""
 
+import base64
 import re
 from pathlib import Path
 
 import pytest
 
+from appl.images.thumbnails import Thumbnails
 from appl.report.page import write_report
 from appl.report.sheets import MAX_PICTURES
 from tests.report.fake_run import FakeRun, Page, picture, report
@@ -70,15 +72,54 @@ def test_both_maps_show_the_examples_and_the_pool(run: FakeRun) -> None:
     assert "0-0.png your example of rust" in page.parts["map"]
 
 
-def test_missing_files_have_no_picture(run: FakeRun) -> None:
+def test_files_that_could_not_be_read_have_no_picture(run: FakeRun) -> None:
     n_all = len(report(run).pictures)
     Path(run.rows[47].path).unlink()
     Path(run.examples[0]).write_bytes(b"no image")
+    run.write_thumbnails()
     page = Page(write_report(run.folder).read_text(encoding="utf-8"))
 
     assert len(page.pictures) == n_all - 2
     assert "no picture" in page.parts["sheets"]
     assert "no picture" in page.parts["classes"]
+
+
+def test_pictures_outlive_the_files(run: FakeRun) -> None:
+    before = report(run).pictures
+    for path in (*(row.path for row in run.rows), *run.examples):
+        Path(path).unlink()
+    assert Page(write_report(run.folder).read_text(encoding="utf-8")).pictures == before
+
+
+@pytest.mark.parametrize("name", ["pile.thumbs", "pile.thumbs.json", "support.thumbs"])
+def test_a_run_without_thumbnails_has_a_page(run: FakeRun, name: str) -> None:
+    n_all = len(report(run).pictures)
+    (run.folder / "images" / name).unlink()
+    page = Page(write_report(run.folder).read_text(encoding="utf-8"))
+
+    keys = [v["data-p"] for tag, v in page.elements if tag == "img" and "data-p" in v]
+    assert 0 < len(keys) < n_all
+    assert not [key for key in keys if key.startswith("r" if "pile" in name else "e")]
+    assert "no picture" in page.parts["sheets" if "pile" in name else "classes"]
+
+
+def test_each_picture_is_that_of_its_image(run: FakeRun) -> None:
+    """Also where an example could not be read, which the model then does not know."""
+    run.model = {"examples": run.examples[1:], "example_class_ids": [0, 0, 1, 1, 1]}
+    run.write()
+    Path(run.examples[0]).write_bytes(b"no image")
+    run.write_thumbnails()
+    page = Page(write_report(run.folder).read_text(encoding="utf-8"))
+    pile = Thumbnails.open(run.folder / "images" / "pile")
+    support = Thumbnails.open(run.folder / "images" / "support")
+
+    shown = {v["data-p"]: v["src"] for tag, v in page.elements if "data-p" in v and tag == "img"}
+    assert {"e0", "e4", "r0", "r47"} <= shown.keys()
+    for key, source in shown.items():
+        place = int(key[1:])
+        found = pile.thumbnail(place) if key[0] == "r" else support.thumbnail(place + 1)
+        assert base64.b64decode(source.split(",")[1]) == found != b""
+        assert source.startswith("data:image/jpeg;base64,")
 
 
 def test_images_without_confidence(run: FakeRun) -> None:

@@ -53,7 +53,7 @@ def test_card_and_kind(name: str) -> None:
     assert sum(isinstance(kind(), verb) for verb in verbs) == 1
     # A file is called as its method; the rows trained with noise stand together in `fwt`.
     home = "fwt" if name.endswith("_fwt") else name
-    assert kind.__module__.rsplit(".", 1)[-1] in (home, "row")
+    assert kind.__module__.rsplit(".", 1)[-1] in (home, "rows")
 
 
 @pytest.mark.parametrize("name", FEATURE_METHODS)

@@ -7,6 +7,7 @@ import pytest
 
 from appl.settings import AdaptSettings, MetaTrainSettings
 from appl.settings.presets import PRESET_NAMES
+from appl.settings.solving import SolveSettings
 
 DOC = Path(__file__).parents[2] / "docs" / "deviations.md"
 
@@ -21,7 +22,11 @@ def rows(heading):
 
 @pytest.mark.parametrize(
     ("heading", "group", "least"),
-    [("Algorithm 1", MetaTrainSettings, 20), ("Algorithm 2", AdaptSettings, 30)],
+    [
+        ("Algorithm 1", MetaTrainSettings, 20),
+        ("Algorithm 2", AdaptSettings, 30),
+        ("Our answer", SolveSettings, 5),
+    ],
 )
 def test_the_tables_state_the_presets(heading, group, least):
     found = 0

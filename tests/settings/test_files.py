@@ -6,6 +6,7 @@ from appl.errors import SettingsError
 from appl.settings import AdaptSettings, ComputeSettings, MetaTrainSettings, load_settings, to_toml
 from appl.settings.files import structure_settings, with_changes
 from appl.settings.presets import PRESET_NAMES
+from appl.settings.solving import SolveSettings
 
 
 def load(tmp_path, text, group=AdaptSettings, **options):
@@ -14,7 +15,7 @@ def load(tmp_path, text, group=AdaptSettings, **options):
     return load_settings(group, path, **options)
 
 
-@pytest.mark.parametrize("group", [AdaptSettings, MetaTrainSettings])
+@pytest.mark.parametrize("group", [AdaptSettings, SolveSettings, MetaTrainSettings])
 @pytest.mark.parametrize("name", PRESET_NAMES)
 def test_every_preset_survives_the_trip_through_toml(tmp_path, group, name):
     assert load(tmp_path, to_toml(group.preset(name)), group) == group.preset(name)
@@ -22,26 +23,41 @@ def test_every_preset_survives_the_trip_through_toml(tmp_path, group, name):
 
 def test_defaults_are_the_papers_numbers():
     s, m = AdaptSettings(), MetaTrainSettings()
-    assert (s.wma.alpha, s.wma.gamma, s.threshold) == (0.5, 0.99, 0.4)
-    assert (s.lambda_dis, s.lambda_coh, s.n_iterations, s.learning_rate) == (0.1, 1e-3, 100, 1e-2)
+    labels = s.pseudo_labels
+    assert (labels.wma.alpha, labels.wma.gamma, labels.threshold) == (0.5, 0.99, 0.4)
+    assert (s.objective.lambda_dis, s.objective.lambda_coh) == (0.1, 1e-3)
+    assert (s.n_iterations, s.learning_rate) == (100, 1e-2)
     assert (m.outer_rate, m.weight_decay, m.n_epochs, m.n_tasks) == (1e-6, 1e-2, 400, 100)
     assert (m.n_query, m.prototypes.n_slots) == (15, 5)
     assert AdaptSettings() == AdaptSettings.preset("paper")
     assert MetaTrainSettings() == MetaTrainSettings.preset("paper")
+    assert SolveSettings() == SolveSettings.preset("paper")
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+def test_a_preset_of_the_solver_adapts_as_the_paper_s_part_of_it(name):
+    whole = SolveSettings.preset(name)
+    assert whole.adaptation == AdaptSettings.preset(name)
+    # Only ours answers otherwise than by the nearest prototype.
+    assert whole.answer.weighs_all == (name == "robust")
+    assert (whole.answer.teacher == "prototypes") == (name != "robust")
 
 
 def test_a_preset_with_changes(tmp_path):
-    settings = load(tmp_path, 'preset = "robust"\nn_iterations = 7\n[wma]\nalpha = 0.25\n')
+    text = 'preset = "robust"\nn_iterations = 7\n[pseudo_labels.wma]\nalpha = 0.25\n'
+    settings = load(tmp_path, text)
     robust = AdaptSettings.preset("robust")
-    assert settings == with_changes(robust, n_iterations=7, wma={"alpha": 0.25})
-    assert settings.wma.start == robust.wma.start
+    changes = {"n_iterations": 7, "pseudo_labels": {"wma": {"alpha": 0.25}}}
+    assert settings == with_changes(robust, **changes)
+    assert settings.pseudo_labels.wma.start == robust.pseudo_labels.wma.start
+    assert settings.pseudo_labels.wma.alpha == 0.25 and robust.pseudo_labels.wma.alpha == 0.5
 
 
 def test_one_table_of_a_larger_file(tmp_path):
-    text = "[compute]\nprecision = 'fp32'\n[adapt]\nthreshold = 1\n"
+    text = "[compute]\nprecision = 'fp32'\n[adapt.pseudo_labels]\nthreshold = 1\n"
     assert load(tmp_path, text, ComputeSettings, table="compute").precision == "fp32"
-    adapt = load(tmp_path, text, table="adapt")
-    assert adapt.threshold == 1.0 and isinstance(adapt.threshold, float)
+    threshold = load(tmp_path, text, table="adapt").pseudo_labels.threshold
+    assert threshold == 1.0 and isinstance(threshold, float)
     with pytest.raises(SettingsError, match=r"no table \[train\]"):
         load(tmp_path, text, table="train")
 
@@ -49,22 +65,35 @@ def test_one_table_of_a_larger_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("treshold = 0.5", r"unknown key 'treshold' \(value 0.5\); did you mean 'threshold'\?"),
-        ("[wma]\nalfa = 0.5", r"\[wma\]: unknown key 'alfa' .*'alpha'"),
-        ("threshold = 1.5", "threshold = 1.5 is out of range: at least 0 and at most 1"),
-        ("threshold = nan", "threshold = nan is out of range"),
+        (
+            "[pseudo_labels]\ntreshold = 0.5",
+            r"unknown key 'treshold' \(value 0.5\); did you mean 'threshold'\?",
+        ),
+        (
+            "[pseudo_labels.wma]\nalfa = 0.5",
+            r"\[pseudo_labels\] \[wma\]: unknown key 'alfa' .*'alpha'",
+        ),
+        (
+            "n_iteration = 3",
+            r"unknown key 'n_iteration' \(value 3\); did you mean 'n_iterations'\?",
+        ),
+        (
+            "[pseudo_labels]\nthreshold = 1.5",
+            "threshold = 1.5 is out of range: at least 0 and at most 1",
+        ),
+        ("[pseudo_labels]\nthreshold = nan", "threshold = nan is out of range"),
         ("n_iterations = -1", "n_iterations = -1 is out of range: at least 0"),
-        ("[wma]\ngamma = 2.0", "gamma = 2.0 is out of range"),
+        ("[pseudo_labels.wma]\ngamma = 2.0", "gamma = 2.0 is out of range"),
         ('optimiser = "adm"', r"optimiser = 'adm' is not a choice; did you mean 'adam'\?"),
-        ('batch_norm = "x"', "use one of joint, running, separate, task"),
+        ('[parameters]\nbatch_norm = "x"', "use one of joint, running, separate, task"),
         ("n_iterations = 2.5", "n_iterations: 2.5 is not a whole number"),
         ("n_iterations = true", "n_iterations: True is not a whole number"),
-        ('use_query_loss = "false"', "use_query_loss: 'false' is not true or false"),
-        ('threshold = "high"', "threshold: 'high' is not a number"),
-        ("[wma]\nuse = 1", "wma.use: 1 is not true or false"),
+        ('[objective]\nuse_query_loss = "false"', "use_query_loss: 'false' is not true or false"),
+        ('[pseudo_labels]\nthreshold = "high"', "threshold: 'high' is not a number"),
+        ("[pseudo_labels.wma]\nuse = 1", "pseudo_labels.wma.use: 1 is not true or false"),
         ('preset = "robst"', "did you mean 'robust'"),
         ("preset = 3", "preset = 3 is not a text"),
-        ("threshold = ", "is not TOML"),
+        ("learning_rate = ", "is not TOML"),
     ],
 )
 def test_a_mistake_names_the_key_the_value_and_the_way_out(tmp_path, text, message):
@@ -83,5 +112,10 @@ def test_values_from_python_are_checked_alike():
     with pytest.raises(SettingsError, match="out of range"):
         AdaptSettings(learning_rate=-1)
     with pytest.raises(SettingsError, match="not a choice"):
-        structure_settings(AdaptSettings, {"pseudo_labels": "medium"})
+        structure_settings(AdaptSettings, {"pseudo_labels": {"kind": "medium"}})
     assert tomllib.loads(to_toml(ComputeSettings()))["device"] == "auto"
+
+
+def test_a_value_where_a_table_belongs_is_named():
+    with pytest.raises(SettingsError, match=r"pseudo_labels = 'hard' must be a table of settings"):
+        structure_settings(AdaptSettings, {"pseudo_labels": "hard"})

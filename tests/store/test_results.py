@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from appl.errors import DataError
-from appl.store import EpisodeResult, ResultStore, Run, read_export, write_export
+from appl.store import EpisodeResult, ResultStore, RunKey, read_export, write_export
 
-RUN = Run(
+RUN = RunKey(
     method="tim",
     settings={"n_iterations": 3},
     target="leaves",
@@ -136,6 +136,6 @@ def test_a_store_of_schema_1_learns_of_its_data(tmp_path):
     store.close()
     other = ResultStore(tmp_path / "other.sqlite")
     read_export(other, tmp_path / "text")
-    assert other.standings() == {"ab": "partial: 5 of 200 classes"}
+    assert other.provenances() == {"ab": "partial: 5 of 200 classes"}
     (tmp_path / "text" / "data.json").unlink()
     read_export(other, tmp_path / "text")  # as schema 1 exported

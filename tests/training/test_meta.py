@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from appl.errors import SettingsError, TaskError, WeightsError
+from appl.images.store import ImageArray
 from appl.method.pcn import PCN
 from appl.settings import MetaTrainSettings
 from appl.settings.files import load_settings, with_changes
-from appl.training.checkpoint import read_checkpoint
 from appl.training.distributed import Processes
 from appl.training.episodes import draw_task
 from appl.training.meta import train_meta
 from appl.training.pretrain import pretrain
-from appl.training.start import Start
+from appl.weights.checkpoint import read_checkpoint
 from tests.conftest import WIDTH, make_small_encoder
-from tests.training.conftest import TRAIN, VALIDATION, assert_same_state
+from tests.training.conftest import TRAIN, VALIDATION, assert_same_state, start_from
 from tests.training.test_pretrain import SETTINGS as PRETRAIN_SETTINGS
 
 SMALL = dict(
@@ -29,7 +29,7 @@ def settings_of(preset="robust", **changes):
 
 
 def train(source, folder, settings=None, sha256="a1", pcn=None, **hooks):
-    start = Start(make_small_encoder(), pcn, {"before": "pretraining"}, sha256)
+    start = start_from(sha256, {"before": "pretraining"}, pcn=pcn)
     chosen = settings or settings_of()
     return train_meta(start, source, TRAIN, VALIDATION, chosen, folder, **hooks)
 
@@ -119,7 +119,8 @@ def test_a_task_is_a_function_of_seed_epoch_and_index(source):
 
 
 def test_augmentation_is_drawn_anew_for_every_task(source):
-    one_image = replace(source, pixels=np.broadcast_to(source.pixels[:1], source.pixels.shape))
+    pixels = source.store.pixels
+    one_image = replace(source, store=ImageArray(np.broadcast_to(pixels[:1], pixels.shape)))
     views = [
         draw_task(one_image, TRAIN, settings_of(), epoch, index).task.images()
         for epoch in (1, 2)

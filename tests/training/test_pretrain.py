@@ -6,12 +6,11 @@ import torch
 from appl.errors import DataError, SettingsError, WeightsError
 from appl.settings.files import load_settings, with_changes
 from appl.settings.pretraining import PretrainSettings
-from appl.training.checkpoint import read_checkpoint, write_checkpoint
 from appl.training.distributed import Processes
 from appl.training.pretrain import one_cycle, pretrain
-from appl.training.start import Start
+from appl.weights.checkpoint import read_checkpoint, write_checkpoint
 from tests.conftest import make_small_encoder
-from tests.training.conftest import TRAIN, VALIDATION, assert_same_state
+from tests.training.conftest import TRAIN, VALIDATION, assert_same_state, start_from
 
 SETTINGS = PretrainSettings(
     n_epochs=3,
@@ -55,7 +54,7 @@ def test_a_checkpoint_of_the_first_version_goes_on(source, tmp_path):
     del saved["history"][0]["loading_share"]
     known = ("settings", "encoder", "class_head", "turn_head", "optimiser", "history")
     write_checkpoint(path, {key: saved[key] for key in known})
-    resumed = train(source, tmp_path / "parts", start=Start(make_small_encoder(), None, {}, "a"))
+    resumed = train(source, tmp_path / "parts", start=start_from("a"))
     assert resumed.history == whole.history and resumed.history[0].loading_share == 0
     assert_same_state(whole.encoder.state_dict(), resumed.encoder.state_dict())
 
@@ -80,7 +79,7 @@ def test_training_learns_and_keeps_the_best(source, tmp_path):
 
 
 def test_another_training_does_not_continue_a_run(source, tmp_path):
-    start = Start(make_small_encoder(), None, {"of": "that file"}, "a1")
+    start = start_from("a1", {"of": "that file"})
     train(source, tmp_path, start=start)
     train(source, tmp_path, start=start)
     with pytest.raises(WeightsError, match="made with other settings"):
@@ -89,7 +88,7 @@ def test_another_training_does_not_continue_a_run(source, tmp_path):
     with pytest.raises(WeightsError, match="made from other first weights"):
         train(source, tmp_path)
     with pytest.raises(WeightsError, match="made from other first weights"):
-        train(source, tmp_path, start=Start(start.encoder, None, {}, "a2"))
+        train(source, tmp_path, start=start_from("a2", encoder=start.encoder))
     with pytest.raises(WeightsError, match="other images or another split"):
         pretrain(
             make_small_encoder(), source, VALIDATION, VALIDATION, SETTINGS, tmp_path, start=start
@@ -117,7 +116,7 @@ DISTILLED = with_changes(SETTINGS, distillation_weight=1.0)
 
 
 def test_a_distilled_run_killed_goes_on_to_the_same_weights_to_the_bit(source, tmp_path):
-    start = Start(make_small_encoder(), None, {}, "a")
+    start = start_from("a")
     whole = train(source, tmp_path / "whole", DISTILLED, start=start)
     with pytest.raises(Killed):
         train(source, tmp_path / "parts", DISTILLED, start=start, on_step=kill_in_the_second_epoch)

@@ -11,10 +11,9 @@ from appl.settings.files import load_settings, structure_settings
 from appl.settings.rival_training import RivalTrainSettings
 from appl.training.episodes import draw_task
 from appl.training.rival import train_rival
-from appl.training.shipped import load_pretrained
-from appl.training.start import Start, export_weights, load_start
+from appl.weights import export_weights, load_file, load_pretrained
 from tests.conftest import make_small_encoder
-from tests.training.conftest import TRAIN, VALIDATION, assert_same_state
+from tests.training.conftest import TRAIN, VALIDATION, assert_same_state, start_from
 
 SMALL = dict(
     n_way=3, n_shot=2, n_query=3, n_epochs=3, n_tasks=4, n_validation_episodes=4, encoder_rate=1e-3
@@ -32,7 +31,7 @@ def make_resnet() -> Encoder:
 
 
 def train(source, folder: Path, settings: RivalTrainSettings, encoder=None, **hooks):
-    start = Start(encoder or make_small_encoder(), None, {"before": "pretraining"}, "a1")
+    start = start_from("a1", {"before": "pretraining"}, encoder)
     return train_rival(start, source, TRAIN, VALIDATION, settings, folder, **hooks)
 
 
@@ -73,7 +72,7 @@ def test_training_tells_its_own_classes_apart_better(source, tmp_path):
 def test_the_rate_falls_to_nothing(source, tmp_path):
     rates = []
     settings = settings_of("gnn")
-    start = Start(make_small_encoder(), None, {}, "a1")
+    start = start_from()
     run = train_rival(start, source, TRAIN, VALIDATION, settings, tmp_path)
     rates = [group["lr"] for group in run.trainer.optimiser.param_groups]
     # The last of 12 tasks: half of 1 + cos(11/12 π).
@@ -83,7 +82,7 @@ def test_the_rate_falls_to_nothing(source, tmp_path):
 def test_weights_come_back_with_their_head(source, tmp_path):
     settings = settings_of("relation", method_settings={"loss_form": "mse"}, n_epochs=1, n_tasks=1)
     run = train(source, tmp_path, settings, make_resnet())
-    found = load_start(tmp_path / "last.pt")
+    found = load_file(tmp_path / "last.pt")
     assert found.head is not None
     assert found.head.name == "relation" and found.head.settings == {"loss_form": "mse"}
     for ours, theirs in zip(run.trainer.modules, (found.encoder, found.head.module), strict=True):

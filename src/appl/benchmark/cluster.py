@@ -18,6 +18,7 @@ from appl.benchmark.plan import Plan, Target
 from appl.benchmark.runner import embedding_rows
 from appl.benchmark.solving import Done, Job, Results, be_a_worker, solve
 from appl.errors import ApplError
+from appl.images.store import ImageArray, Images, ImageStore
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,8 @@ def _check_reachable(address: str) -> None:
 
 def _share(ray: Any, plan: Plan, cache: Path) -> SharedPlan:
     """Put a plan into the object store."""
-    empty = np.empty(0, np.uint8)
     bare = {
-        name: replace(target, data=replace(target.data, pixels=empty))
+        name: replace(target, data=replace(target.data, store=None))
         for name, target in plan.targets.items()
     }
     features = {
@@ -100,8 +100,14 @@ def _share(ray: Any, plan: Plan, cache: Path) -> SharedPlan:
         for name, target in plan.targets.items()
     }
     reference = ray.put(replace(plan, targets=bare))
-    pixels = {n: ray.put(np.asarray(t.data.pixels)) for n, t in plan.targets.items()}
+    pixels = {name: ray.put(_array(target.data.store)) for name, target in plan.targets.items()}
     return SharedPlan(reference.hex(), reference, pixels, features)
+
+
+def _array(images: Images | None) -> NDArray[np.uint8]:
+    """Return pixels as one array: a node of the cluster need not see our disk."""
+    assert isinstance(images, ImageStore)  # a plan opens its data from the cache
+    return np.asarray(images.mapped())
 
 
 Arrays = dict[tuple[str, str], NDArray[np.float32]]
@@ -124,7 +130,9 @@ def _open(shared: SharedPlan) -> tuple[Plan, Arrays]:
     be_a_worker()
     plan: Plan = ray.get(shared.plan)
     targets: dict[str, Target] = {
-        name: replace(target, data=replace(target.data, pixels=ray.get(shared.pixels[name])))
+        name: replace(
+            target, data=replace(target.data, store=ImageArray(ray.get(shared.pixels[name])))
+        )
         for name, target in plan.targets.items()
     }
     features = {key: ray.get(reference) for key, reference in shared.features.items()}

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from appl.benchmark.plan import Outline
 from appl.benchmark.statistics import Estimate, estimate
 from appl.errors import DataError
-from appl.store import EpisodeResult, ResultStore, Run
+from appl.store import EpisodeResult, ResultStore, RunKey
 
 
 @dataclass(frozen=True)
 class Stored:
     """The results of a row on a target, and the run that they belong to."""
 
-    run: Run
+    run: RunKey
     results: tuple[EpisodeResult, ...]
 
     @property
@@ -37,7 +37,7 @@ class Collection:
 
     outline: Outline
     stored: Mapping[tuple[str, str], Stored]
-    standings: Mapping[str, str]  # what the data of a target is, where that is known
+    provenances: Mapping[str, str]  # what the data of a target is, where that is known
 
 
 def collect(
@@ -59,12 +59,12 @@ def collect(
             results = [r for r in store.results(run) if r.episode < row.n_episodes]
             if results:
                 stored[row.title, target] = Stored(run, tuple(results))
-    known_data = store.standings()
-    standings = {t: known_data[digest] for t, digest in digests.items() if digest in known_data}
-    return Collection(outline, stored, standings)
+    known_data = store.provenances()
+    provenances = {t: known_data[digest] for t, digest in digests.items() if digest in known_data}
+    return Collection(outline, stored, provenances)
 
 
-def _only_digests(outline: Outline, known: list[Run], store: ResultStore) -> dict[str, str]:
+def _only_digests(outline: Outline, known: list[RunKey], store: ResultStore) -> dict[str, str]:
     """Return the one data digest that the runs of each target have."""
     found: dict[str, set[str]] = {}
     for target in outline.settings.targets:

@@ -12,8 +12,8 @@ from appl.benchmark.collection import Collection, Stored
 from appl.benchmark.mixing import check_mixable, first_difference
 from appl.benchmark.statistics import Estimate, estimate_difference, mean_of
 from appl.errors import DataError, UnknownNameError
-from appl.settings._checks import suggest
-from appl.store import ResultStore, Run
+from appl.settings.checks import suggest
+from appl.store import ResultStore, RunKey
 
 SHORTEST_KEY = 6  # letters: fewer would hit a run by chance
 
@@ -128,9 +128,9 @@ def compare_stored(store: ResultStore, a: str, b: str) -> Comparison:
     return _comparison(_titled(ours[0]), _titled(theirs[0]), pairs)
 
 
-def _find_row(store: ResultStore, words: str) -> list[Run]:
+def _find_row(store: ResultStore, words: str) -> list[RunKey]:
     """Return the runs of one row, a target each."""
-    rows: dict[str, list[Run]] = {}
+    rows: dict[str, list[RunKey]] = {}
     for run in store.runs():
         rows.setdefault(replace(run, data_digest="").key, []).append(run)
     is_key = len(words) >= SHORTEST_KEY
@@ -150,11 +150,11 @@ def _find_row(store: ResultStore, words: str) -> list[Run]:
     return fitting[0]
 
 
-def _titled(run: Run) -> str:
+def _titled(run: RunKey) -> str:
     return f"{run.method} {run.key[:8]} ({run.encoder}, {run.image_px} px)"
 
 
-def _described(run: Run) -> str:
+def _described(run: RunKey) -> str:
     protocol = ", ".join(f"{name} {value}" for name, value in sorted(run.protocol.items()))
     return f"{run.encoder}, {run.image_px} px, {protocol}"
 

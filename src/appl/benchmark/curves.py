@@ -7,7 +7,7 @@ from appl.benchmark.collection import Collection
 from appl.benchmark.sensitivity import KNOBS, Knob, base_title, swept_titles
 from appl.benchmark.statistics import Estimate
 from appl.benchmark.tables import make_table
-from appl.settings.adaptation import AdaptSettings
+from appl.settings.solving import SolveSettings
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Curve:
 def sensitivity_curves(collection: Collection) -> tuple[Curve, ...]:
     """Return a curve for each setting that has results."""
     settings = collection.outline.settings
-    preset = AdaptSettings.preset(settings.sensitivity.preset)
+    preset = SolveSettings.preset(settings.sensitivity.preset)
     curves = [
         Curve(knob, knob.value(preset), tuple(_points(collection, swept_titles(settings, knob))))
         for knob in KNOBS

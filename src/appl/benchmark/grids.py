@@ -51,17 +51,19 @@ def conditions(table: ResultTable) -> str:
     outline = table.outline
     settings, protocol = outline.settings, outline.settings.protocol
     shots = " and ".join(str(n) for n in table.shots)
-    queries = f"{protocol.n_query} queries a class"
+    queries = f"{protocol.n_query} queries per class"
     if protocol.dirichlet:
         total = protocol.n_way * protocol.n_query
         queries = f"{total} queries shared out by a Dirichlet({protocol.dirichlet:g}) draw"
-    if protocol.n_strangers:
-        queries += f" and {protocol.n_strangers} strangers, not counted"
+    if protocol.n_ood:
+        queries += f" and {protocol.n_ood} out-of-distribution ones, not counted"
     if protocol.groups_apart:
         queries += ", patients and lesions on one side"
+    prototypes = f", prototype network: {outline.prototypes}" if outline.prototypes else ""
     margin = f", enlarged by {settings.margin:g} and cut" if settings.margin != 1 else ""
     return (
-        f"{outline.encoder} trained on {outline.source} (weights {outline.weights_digest[:12]}), "
+        f"{outline.encoder} trained on {outline.source} (weights {outline.weights_digest[:12]}"
+        f"{prototypes}), "
         f"{settings.image_px} px{margin}; {protocol.n_way}-way {shots}-shot, {queries}, seed "
         f"{protocol.seed}; mean ± 95 % interval over the episodes"
     )
@@ -84,9 +86,11 @@ def _accuracies(table: ResultTable) -> Grid:
     own = [row.title for row in table.outline.rows if row.weights != table.outline.settings.weights]
     if own:
         notes.append(f"Trained further on the source, with weights of their own: {'; '.join(own)}.")
-    if table.standings:
+    if table.provenances:
         # A part or a stand-in must never pass for the original.
-        told = "; ".join(f"{title}: {standing}" for title, standing in table.standings.items())
+        told = "; ".join(
+            f"{title}: {provenance}" for title, provenance in table.provenances.items()
+        )
         notes.append(f"Data: {told}.")
     if table.all_quotes:
         notes.append(

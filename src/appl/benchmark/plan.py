@@ -18,12 +18,11 @@ from appl.datasets.locate import open_target
 from appl.datasets.manifest import Manifest
 from appl.datasets.many_episodes import stacked
 from appl.datasets.packed import PackedImages, pack, without_pixels
-from appl.datasets.standing import UNCHECKED, Standing
+from appl.datasets.provenance import UNCHECKED, Provenance
 from appl.errors import SettingsError
 from appl.settings.benchmark import BenchSettings
-from appl.store import Run
-from appl.training.shipped import load_pretrained, weights_digest
-from appl.training.weights import Pretrained
+from appl.store import RunKey
+from appl.weights import Pretrained, load_pretrained, weights_digest
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,11 @@ class Outline:
     encoder: str
     source: str  # what the weights were trained on
     weights_digest: str  # of the benchmark's weights; a row may have its own
+    prototypes: str = ""  # what their PCN is, where an APPL row uses it
 
-    def run(self, row: Row, target: str, data_digest: str) -> Run:
+    def run(self, row: Row, target: str, data_digest: str) -> RunKey:
         """Return the identity under which results of a row on a target are stored."""
-        return Run(
+        return RunKey(
             method=row.name,
             settings=row.settings,
             target=target,
@@ -59,7 +59,7 @@ class Target:
     title: str
     data: PackedImages
     digest: str  # of all in the data that decides its episodes: results are stored under it
-    standing: Standing = UNCHECKED
+    provenance: Provenance = UNCHECKED
 
     def draw(self, plan: "Plan", episode: int) -> EpisodeDraw:
         """Take an episode from the plan's manifest, or draw it under the plan's protocol."""
@@ -97,7 +97,7 @@ class Plan:
         """Return the weights that a row starts from."""
         return self.weights[row.weights]
 
-    def run(self, row: Row, target: Target) -> Run:
+    def run(self, row: Row, target: Target) -> RunKey:
         """Return the identity under which results of a row on a target are stored."""
         return self.outline.run(row, target.name, target.digest)
 
@@ -139,7 +139,7 @@ def make_plan(
             digest = replay_digest(name, manifest, data)
         else:
             digest = data.identity(with_groups=settings.protocol.groups_apart)
-        targets[name] = Target(name, title, data, digest, listing.standing)
+        targets[name] = Target(name, title, data, digest, listing.provenance)
     return Plan(outline, targets, weights, manifest)
 
 
@@ -181,5 +181,13 @@ def _outline(settings: BenchSettings, weights: dict[str, Pretrained]) -> Outline
     for title in titles:
         if titles.count(title) > 1:
             raise SettingsError(f"two rows are called {title!r}; give one of them another title")
-    meta = weights[settings.weights].encoder.meta
-    return Outline(settings, rows, meta.name, meta.source, digests[settings.weights])
+    start = weights[settings.weights]
+    meta, uses_pcn = start.encoder.meta, any(row.name == "appl" for row in rows)
+    return Outline(
+        settings,
+        rows,
+        meta.name,
+        meta.source,
+        digests[settings.weights],
+        start.pcn.summary if uses_pcn else "",
+    )

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 
 from appl.errors import UnknownNameError
-from appl.settings._checks import suggest
+from appl.settings.checks import suggest
 
 
 @dataclass(frozen=True)

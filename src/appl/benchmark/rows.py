@@ -7,7 +7,7 @@ from appl.core.methods import METHODS, FeatureMethod, Method
 from appl.errors import SettingsError
 from appl.settings.benchmark import BenchSettings, RowSettings
 from appl.settings.files import structure_settings
-from appl.training.weights import Pretrained
+from appl.weights import Pretrained
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,8 @@ def run_plan(
         for target in plan.targets.values():
             embed(plan, row, target, cache, partial(on_embed, target.name))
     for target in plan.targets.values():
-        if target.standing.remark:
-            store.note_data(target.digest, str(target.standing))
+        if target.provenance.remark:
+            store.note_data(target.digest, str(target.provenance))
     jobs = iter(open_jobs(plan, store))
     workers = start_workers(plan)
     n_running = 0

@@ -6,31 +6,38 @@ A value that the preset has already is no row of its own: it is the base row, ru
 from dataclasses import dataclass
 from typing import Any
 
-from appl.settings.adaptation import AdaptSettings
 from appl.settings.benchmark import BenchSettings, RowSettings
+from appl.settings.solving import SolveSettings
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A setting that is changed, and the paper's symbol for it."""
+    """A setting that is changed, its place among the settings, and the paper's symbol for it."""
 
     name: str
+    place: tuple[str, ...]
     symbol: str
 
-    def value(self, settings: AdaptSettings) -> float:
+    def value(self, settings: SolveSettings) -> float:
         """Read it from settings."""
-        return float(settings.wma.alpha if self.name == "alpha" else getattr(settings, self.name))
+        found: Any = settings
+        for part in self.place:
+            found = getattr(found, part)
+        return float(found)
 
     def change(self, value: float) -> dict[str, Any]:
         """Return the change of a preset that sets it."""
-        return {"wma": {"alpha": value}} if self.name == "alpha" else {self.name: value}
+        changed: Any = value
+        for part in reversed(self.place):
+            changed = {part: changed}
+        return dict(changed)
 
 
 KNOBS = (
-    Knob("alpha", "α₀"),
-    Knob("threshold", "ε"),
-    Knob("lambda_coh", "λ_coh"),
-    Knob("lambda_dis", "λ_dis"),
+    Knob("alpha", ("adaptation", "pseudo_labels", "wma", "alpha"), "α₀"),
+    Knob("threshold", ("adaptation", "pseudo_labels", "threshold"), "ε"),
+    Knob("lambda_coh", ("adaptation", "objective", "lambda_coh"), "λ_coh"),
+    Knob("lambda_dis", ("adaptation", "objective", "lambda_dis"), "λ_dis"),
 )
 
 
@@ -44,7 +51,7 @@ def sensitivity_rows(settings: BenchSettings) -> tuple[RowSettings, ...]:
     preset = settings.sensitivity.preset
     if not preset:
         return ()
-    base = AdaptSettings.preset(preset)
+    base = SolveSettings.preset(preset)
     rows = [RowSettings("appl", base_title(settings), settings={"preset": preset})]
     for knob in KNOBS:
         for value in _values(settings, knob):
@@ -56,7 +63,7 @@ def sensitivity_rows(settings: BenchSettings) -> tuple[RowSettings, ...]:
 
 def swept_titles(settings: BenchSettings, knob: Knob) -> dict[float, str]:
     """Return the title of the row that stands for each value, lowest first, the base's own too."""
-    own = knob.value(AdaptSettings.preset(settings.sensitivity.preset))
+    own = knob.value(SolveSettings.preset(settings.sensitivity.preset))
     titles = {value: _title(knob, value) for value in _values(settings, knob)}
     titles[own] = base_title(settings)
     return dict(sorted(titles.items()))

@@ -12,7 +12,7 @@ from appl._version import __version__
 from appl.benchmark.plan import Plan, Target
 from appl.benchmark.rows import Row
 from appl.core.compute import Compute, resolve_compute
-from appl.core.episode import STRANGER, right_answers
+from appl.core.episode import OUT_OF_DISTRIBUTION, right_answers
 from appl.core.methods import (
     EpisodicMethod,
     FeatureMethod,
@@ -130,7 +130,7 @@ def _solve_together(
         )
         answers.append(method.scores(support, draw.class_ids[part], query).argmax(2))
     right = torch.cat(answers) == draw.query_class_ids
-    known = draw.query_class_ids != STRANGER
+    known = draw.query_class_ids != OUT_OF_DISTRIBUTION
     shares = ((right & known).sum(1).double() / known.sum(1)).tolist()
     seconds = (time.perf_counter() - started) / len(shares)
     return [

@@ -15,8 +15,8 @@ from appl.benchmark.quoted import check_quoted
 from appl.benchmark.sensitivity import base_title
 from appl.benchmark.statistics import Estimate, mean_of, paired_difference
 from appl.errors import UnknownNameError
-from appl.settings._checks import suggest
-from appl.store import Run
+from appl.settings.checks import suggest
+from appl.store import RunKey
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Cell:
     accuracy: Estimate
     difference: Estimate  # to the reference row, over the episodes that both have
     seconds: float  # median of an episode
-    run: Run
+    run: RunKey
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ResultTable:
     reference: str  # title; none: no differences
     beside: dict[str, str]  # the paper's row that stands below one of ours, by its title
     quotes: tuple[str, ...]  # the paper's rows that stand below all of ours
-    standings: dict[str, str]  # what the copy of a target is, by its title
+    provenances: dict[str, str]  # what the copy of a target is, by its title
 
     @property
     def shots(self) -> tuple[int, ...]:
@@ -117,9 +117,9 @@ def make_table(
         beside,
         names,
         {
-            c.outline.settings.targets[target]: standing
+            c.outline.settings.targets[target]: provenance
             for c in collections
-            for target, standing in c.standings.items()
+            for target, provenance in c.provenances.items()
         },
     )
 

@@ -13,7 +13,7 @@ from appl.cli._progress import Bars
 
 if TYPE_CHECKING:
     from appl.labelling.checks import Finding
-    from appl.labelling.run import OnProgress
+    from appl.labelling.session import OnProgress
 
 STAGES = {
     "examples": "Reading the examples",
@@ -25,7 +25,7 @@ STAGES = {
 
 @contextmanager
 def stage_bars(console: Console) -> Iterator["OnProgress"]:
-    """Show one bar a stage, with the time left; they leave nothing behind."""
+    """Show one bar per stage, with the time left; they leave nothing behind."""
     with Bars(console, transient=True) as progress:
         bars: dict[str, Any] = {}
 

@@ -24,7 +24,7 @@ class Bars(Progress):
     """A bar a task with its time left.
 
     Where output goes to a file, bars are not drawn before the end: who looks into the log of a
-    long run finds, for every task that went on, a line a minute.
+    long run finds, for every task that went on, one line per minute.
     """
 
     def __init__(self, console: Console | None = None, *, transient: bool = False) -> None:

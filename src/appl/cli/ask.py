@@ -29,13 +29,16 @@ def predict(
     """Label new images by the model of a run, which stays as it is."""
     console = Console(stderr=as_json)
     with console.status("Loading the model …"):
+        from appl.core.compute import resolve_compute
         from appl.labelling.inputs import find_pile
-        from appl.labelling.predict import predict_files
+        from appl.labelling.judging import judge_files
+        from appl.labelling.model import LabelModel
         from appl.labelling.rows import write_rows
 
         paths = [path for place in images for path in find_pile(place)]
+        model = LabelModel.load(run).place(resolve_compute())
     with stage_bars(console) as on_progress:
-        rows = predict_files(run, paths, lambda *n: on_progress("labelling", *n))
+        rows = judge_files(model, paths, lambda *n: on_progress("labelling", *n))
     if out is not None:
         write_rows(out, rows)
     if as_json:
@@ -93,10 +96,8 @@ def suggest(
     """Name the images whose labels would help most: unsure ones, no two of them alike."""
     console = Console(stderr=as_json)
     with console.status("Looking at the least sure images …"):
-        from appl.labelling.run_folder import open_finished
         from appl.labelling.suggest import suggest as suggest_images
 
-        open_finished(run)
         rows = suggest_images(run, n)
     if as_json:
         say_json([asdict(row) for row in rows])
@@ -118,7 +119,7 @@ def doctor(support: Support, pile: Pile, as_json: AsJson = False) -> None:
     console = Console(stderr=as_json)
     with console.status("Loading …"):
         from appl.core.compute import resolve_compute
-        from appl.labelling.doctor import examine
+        from appl.labelling.checks import examine
         from appl.labelling.inputs import find_inputs
 
         inputs = find_inputs(support, pile)
@@ -154,6 +155,7 @@ def export(
     console = Console()
     with console.status("Exporting …"):
         from appl.labelling.export import export_onnx
+        from appl.labelling.model import LabelModel
 
-        export_onnx(run, onnx)
+        export_onnx(LabelModel.load(run), onnx)
     console.print(f"Written: [bold]{escape(str(onnx))}[/]", highlight=False)

@@ -70,7 +70,8 @@ def sensitivity(
     from appl.benchmark.formats import to_markdown
     from appl.benchmark.tables import make_table
     from appl.errors import SettingsError
-    from appl.report.figures import curve_panels, figure_format, save_figure
+    from appl.report.benchmark_figures import curve_panels
+    from appl.report.drawing import figure_format, save_figure
     from appl.settings.benchmark import BenchSettings
     from appl.settings.files import load_settings
 
@@ -114,7 +115,8 @@ def compare(
         comparison = compare_stored(store, a, b)
     store.close()
     if out is not None:
-        from appl.report.figures import save_figure, scatter_panel
+        from appl.report.benchmark_figures import scatter_panel
+        from appl.report.drawing import save_figure
 
         save_figure([scatter_panel(comparison)], out, (7.4, 4.6))
     if as_json:

@@ -36,13 +36,13 @@ class Found:
     layout: str = ""
     n_classes: int = 0
     n_images: int = 0
-    standing: str = ""
+    provenance: str = ""
     error: str = ""
 
     def __str__(self) -> str:
         if self.error:
             return self.error
-        return f"{self.standing} (in {self.path}, {self.layout})"
+        return f"{self.provenance} (in {self.path}, {self.layout})"
 
 
 @data.command("list")
@@ -104,7 +104,7 @@ def _found(name: str, place: Path | None, root: Path | None) -> Found | None:
     except ApplError as error:
         return Found(str(place), error=str(error))
     counts = len(listing.files), listing.n_images
-    return Found(str(place), listing.layout, *counts, str(listing.standing))
+    return Found(str(place), listing.layout, *counts, str(listing.provenance))
 
 
 @data.command()
@@ -125,7 +125,7 @@ def check(
             "name": name,
             "path": str(listing.root),
             "layout": listing.layout,
-            "standing": asdict(listing.standing),
+            "provenance": asdict(listing.provenance),
             "splits": {split: list(names) for split, names in listing.splits.items()},
             "n_groups": len(set(listing.groups.values())),
             "missing": list(listing.missing),
@@ -134,7 +134,7 @@ def check(
         typer.echo(json.dumps(report, indent=1, ensure_ascii=False))
     else:
         _print_check(listing, rows)
-    if strict and listing.standing.kind != "complete":
+    if strict and listing.provenance.kind != "complete":
         raise typer.Exit(1)
 
 
@@ -157,7 +157,7 @@ def show(
     target = out or Path(f"{name}.png")
     write_atomically(target, sheet)
     shown = min(classes, len(listing.files))
-    typer.echo(f"{shown} of {len(listing.files)} classes in {target} ({listing.standing})")
+    typer.echo(f"{shown} of {len(listing.files)} classes in {target} ({listing.provenance})")
 
 
 @data.command()
@@ -222,4 +222,4 @@ def _print_check(listing: "Listing", rows: list["ClassCount"]) -> None:
         console.print(f"Not there: {name}", markup=False)
     if len(listing.missing) > MOST_MISSING:
         console.print(f"… and {len(listing.missing) - MOST_MISSING:,} more; --json has them all.")
-    console.print(str(listing.standing), markup=False)
+    console.print(str(listing.provenance), markup=False)

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from appl.cli.label import labelled, say_summary
 
-N_SUPPORT, N_PILE = 5, 40  # images a class
+N_SUPPORT, N_PILE = 5, 40  # images per class
 
 
 def demo(
@@ -31,17 +31,17 @@ def demo(
         from appl.core.compute import resolve_compute
         from appl.datasets.digits import write_digits
         from appl.labelling.inputs import find_inputs
-        from appl.labelling.start import load_label_start
-        from appl.settings import AdaptSettings
         from appl.settings.labelling import LabelSettings
+        from appl.settings.solving import SolveSettings
+        from appl.weights import load_pretrained
 
         settings = LabelSettings(
-            encoder=encoder, size_px=size_px, adaptation=AdaptSettings.preset(preset)
+            encoder=encoder, size_px=size_px, solving=SolveSettings.preset(preset)
         )
         frozen = LabelSettings(
-            encoder=encoder, size_px=size_px, adapt=False, adaptation=settings.adaptation
+            encoder=encoder, size_px=size_px, adapt=False, solving=settings.solving
         )
-        start = load_label_start(encoder)
+        start = load_pretrained(encoder)
         compute = resolve_compute()
         # A folder for each draw: two draws in one folder would mix examples and pile.
         given = out / f"digits-{seed}"
@@ -54,13 +54,13 @@ def demo(
     plain = labelled(console, inputs, frozen, out / f"run-{seed}-frozen", start, compute)
     table = Table("", "right labels", "of the accepted", "seconds")
     for title, result in (("without adaptation", plain), ("adapted to the pile", run)):
-        rows = result.rows
+        rows = result.rows or []
         right = [row.label == truth[Path(row.path).name] for row in rows]
         accepted = [r for r, row in zip(right, rows, strict=True) if row.decision == "accept"]
         table.add_row(
             title,
             f"{sum(right) / len(right):.1%}",
             f"{sum(accepted) / len(accepted):.1%} of {len(accepted)}" if accepted else "none",
-            f"{sum(result.record['seconds'].values()):.0f}",
+            f"{sum(result.run.record['seconds'].values()):.0f}",
         )
     console.print(table)

@@ -13,9 +13,9 @@ from appl.cli._labelling import say_findings, say_json, stage_bars
 if TYPE_CHECKING:
     from appl.core.compute import Compute
     from appl.labelling.inputs import Inputs
-    from appl.labelling.run_folder import Run
+    from appl.labelling.session import Session
     from appl.settings.labelling import LabelSettings
-    from appl.training.weights import Pretrained
+    from appl.weights import Pretrained
 
 Support = Annotated[
     Path,
@@ -37,34 +37,47 @@ def label(
     out: Annotated[Path, typer.Option(help="New folder for the results; a run there goes on.")],
     preset: Annotated[str, typer.Option(help="paper, released or robust.")] = "robust",
     settings_file: Annotated[
-        Path | None, typer.Option("--settings", help="TOML with AdaptSettings, for experts.")
+        Path | None,
+        typer.Option(
+            "--settings",
+            help="TOML with all settings of a preset, for experts; see `appl presets`.",
+        ),
     ] = None,
     encoder: Annotated[
         str, typer.Option(help="See `appl encoders`, or a .safetensors file.")
     ] = "efficientnet_lite0",
     size_px: Annotated[
-        int, typer.Option(min=0, help="Side that images are brought to; 0: as advised.")
+        int,
+        typer.Option(
+            min=0, help="Side length that images are resized to; 0: as advised for the encoder."
+        ),
     ] = 0,
     adapt: Annotated[
-        bool, typer.Option(help="Adapt the encoder to these images, or judge by it as it is.")
+        bool, typer.Option(help="Adapt the encoder to these images, or use it as it is (faster).")
     ] = True,
     target_error: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Accept so few wrong labels, as a share of all images."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="At most this share of all images may be accepted with a wrong label.",
+        ),
     ] = 0.05,
     pool_images: Annotated[
-        int, typer.Option(min=1, help="Images of a large pile that the adaptation knows.")
+        int, typer.Option(min=1, help="How many images of a large pile the adaptation uses.")
     ] = 1000,
     batch_images: Annotated[
-        int, typer.Option(min=1, help="Images of the pile that one iteration takes.")
+        int, typer.Option(min=1, help="How many images of the pile one iteration uses.")
     ] = 300,
     sort: Annotated[
-        str, typer.Option(help="no, copy or link: also a folder a class in the results.")
+        str, typer.Option(help="no, copy or link: also put the images into one folder per class.")
     ] = "no",
     previous: Annotated[
         Path | None, typer.Option("--from", help="Start from the model of an earlier run.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws from a large pile.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Decides which images of a large pile the adaptation uses.")
+    ] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -77,15 +90,16 @@ def label(
     with console.status("Loading PyTorch and the encoder …"):
         from appl.core.compute import resolve_compute
         from appl.labelling.inputs import find_inputs
-        from appl.labelling.start import load_label_start
-        from appl.settings import AdaptSettings, ComputeSettings, load_settings
+        from appl.settings import ComputeSettings, load_settings
         from appl.settings.files import structure_settings
         from appl.settings.labelling import LabelSettings
+        from appl.settings.solving import SolveSettings
+        from appl.weights import load_pretrained
 
-        adaptation = (
-            load_settings(AdaptSettings, settings_file)
+        solving = (
+            load_settings(SolveSettings, settings_file)
             if settings_file
-            else AdaptSettings.preset(preset)
+            else SolveSettings.preset(preset)
         )
         values = {
             "encoder": encoder,
@@ -98,15 +112,15 @@ def label(
             "seed": seed,
         }
         settings = structure_settings(LabelSettings, values, "appl label")
-        settings = LabelSettings(**{**settings.__dict__, "adaptation": adaptation})
+        settings = LabelSettings(**{**settings.__dict__, "solving": solving})
         inputs = find_inputs(support, pile)
         compute = resolve_compute(ComputeSettings(device=device))
-        start = load_label_start(encoder, previous)
-    run = labelled(console, inputs, settings, out, start, compute)
+        start = load_pretrained(previous or encoder)
+    session = labelled(console, inputs, settings, out, start, compute)
     if as_json:
-        say_json(summary(run))
+        say_json(summary(session))
     else:
-        say_summary(console, run)
+        say_summary(console, session)
 
 
 def labelled(
@@ -116,10 +130,9 @@ def labelled(
     out: Path,
     start: "Pretrained",
     compute: "Compute",
-) -> "Run":
+) -> "Session":
     """Label a pile and write its report, telling a person how it goes."""
-    from appl.labelling.run import label_pile
-    from appl.labelling.run_folder import finish
+    from appl.labelling.session import Session
     from appl.report.page import write_report
 
     console.print(
@@ -129,55 +142,59 @@ def labelled(
     )
     for note in inputs.notes:
         console.print(f"[yellow]•[/] {escape(note)}", highlight=False)
+    session = Session.open(
+        inputs,
+        settings,
+        out,
+        start,
+        compute,
+        on_findings=lambda findings: say_findings(console, findings),
+    )
     try:
-        with stage_bars(console) as on_progress:
-            run = label_pile(
-                inputs,
-                settings,
-                out,
-                start,
-                compute,
-                on_progress=on_progress,
-                on_findings=lambda findings: say_findings(console, findings),
-            )
+        with stage_bars(console) as session.on_progress:
+            session.label()
+        if not session.is_finished:
+            with console.status("Writing the report …"):
+                write_report(session.folder)
+        session.finish()
     except KeyboardInterrupt:
         console.print(f"Stopped. What is finished is kept in {out}; the same command goes on.")
         raise
-    if run.record["state"] != "finished":
-        with console.status("Writing the report …"):
-            write_report(run.folder)
-            finish(run)
-    return run
+    finally:
+        session.close()
+    return session
 
 
-def summary(run: "Run") -> dict[str, object]:
+def summary(session: "Session") -> dict[str, object]:
     """Return what a run found, in a few values."""
     from appl.labelling.rows import label_counts
 
-    rows, model = run.rows, run.model
+    assert session.rows is not None and session.model is not None and session.history is not None
+    model = session.model
     by_class = dict.fromkeys(model.class_names, 0)
-    for row in rows:
+    for row in session.rows:
         if row.decision in ("accept", "review"):
             by_class[row.label] += 1
     return {
-        "folder": str(run.folder),
-        "n_images": len(rows),
-        "decisions": label_counts(rows),
+        "folder": str(session.folder),
+        "n_images": len(session.rows),
+        "decisions": label_counts(session.rows),
         "classes": by_class,
         "is_adapted": model.is_adapted,
-        "fell_back": run.history.facts["fell_back"],
+        "fell_back": session.history.facts["fell_back"],
         "promised_error": model.acceptance.promised,
         "wanted_error": model.acceptance.wanted,
-        "seconds": run.record["seconds"],
+        "seconds": session.run.record["seconds"],
     }
 
 
-def say_summary(console: Console, run: "Run") -> None:
+def say_summary(console: Console, session: "Session") -> None:
     """Print what a run found and where to look at it."""
-    found = summary(run)
+    assert session.model is not None and session.history is not None
+    found, acceptance = summary(session), session.model.acceptance
     table = Table("decision", "images", "what it means")
     meanings = {
-        "accept": f"sure enough: at most {run.model.acceptance.promised:.1%} of images like your "
+        "accept": f"sure enough: at most {acceptance.promised:.1%} of images like your "
         "examples end here wrongly",
         "review": "look at these yourself",
         "none-of-these": "unlike every class you gave",
@@ -189,7 +206,6 @@ def say_summary(console: Console, run: "Run") -> None:
         if name in decisions:
             table.add_row(name, str(decisions[name]), meaning)
     console.print(table)
-    acceptance = run.model.acceptance
     if not acceptance.is_kept:
         console.print(
             f"[yellow]•[/] {acceptance.wanted:.1%} cannot be promised with "
@@ -198,9 +214,9 @@ def say_summary(console: Console, run: "Run") -> None:
             "'accept' stands for. More examples allow less.",
             highlight=False,
         )
-    for reason in run.history.facts["fell_back"]:
+    for reason in session.history.facts["fell_back"]:
         console.print(
             f"[yellow]•[/] The adaptation was not used, since {escape(reason)}.", highlight=False
         )
-    console.print(f"Labels: [bold]{run.folder / 'labels.csv'}[/]", highlight=False)
-    console.print(f"Look at: [bold]{run.folder / 'report.html'}[/]", highlight=False)
+    console.print(f"Labels: [bold]{session.folder / 'labels.csv'}[/]", highlight=False)
+    console.print(f"Look at: [bold]{session.folder / 'report.html'}[/]", highlight=False)

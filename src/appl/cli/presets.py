@@ -14,7 +14,7 @@ def presets(
         str, typer.Argument(help="A preset to print as TOML; without it, compare all.")
     ] = "",
     algorithm: Annotated[
-        int, typer.Option(min=1, max=2, help="1: meta-training, 2: adaptation.")
+        int, typer.Option(min=1, max=2, help="1: meta-training; 2: adaptation and answer.")
     ] = 2,
     protocols: Annotated[
         bool, typer.Option("--protocols", help="Those of the benchmark: guo, released, cpu.")
@@ -24,11 +24,12 @@ def presets(
     if protocols:
         _protocols(name)
         return
-    from appl.settings import AdaptSettings, MetaTrainSettings, to_toml
+    from appl.settings import MetaTrainSettings, to_toml
     from appl.settings.presets import PRESET_NAMES
+    from appl.settings.solving import SolveSettings
 
-    group: type[AdaptSettings] | type[MetaTrainSettings]
-    group = AdaptSettings if algorithm == 2 else MetaTrainSettings
+    group: type[SolveSettings] | type[MetaTrainSettings]
+    group = SolveSettings if algorithm == 2 else MetaTrainSettings
     if name:
         typer.echo(to_toml(group.preset(name)), nl=False)
         return

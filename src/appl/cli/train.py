@@ -68,14 +68,15 @@ def pretrain(
         from appl.errors import WeightsError
         from appl.settings import load_settings
         from appl.settings.pretraining import PretrainSettings
+        from appl.training.checkpoint import trained_on
         from appl.training.pretrain import pretrain as run_pretraining
-        from appl.training.start import export_weights, load_start, trained_on
+        from appl.weights import export_weights, load_pretrained
 
         settings = (
             load_settings(PretrainSettings, settings_file) if settings_file else PretrainSettings()
         )
         listing = list_source(source, split)
-        start = load_start(start_file) if start_file else None
+        start = load_pretrained(start_file) if start_file else None
         torch.manual_seed(settings.seed)
         network = start.encoder if start else ENCODERS.get(encoder or "resnet10")()
         if encoder not in (None, network.meta.name):
@@ -144,9 +145,10 @@ def meta(
     """Meta-train on tasks of the source's training classes: Algorithm 1, or a rival's way."""
     console = console_of_process()
     with console.status("Loading PyTorch and the list of images …"):
+        from appl.training.checkpoint import trained_on
         from appl.training.meta import train_meta
         from appl.training.rival import train_rival
-        from appl.training.start import export_weights, load_start, trained_on
+        from appl.weights import export_weights, load_pretrained
 
         settings: MetaTrainSettings | RivalTrainSettings
         if method == "appl":
@@ -155,7 +157,7 @@ def meta(
             settings = rival_settings(method, preset, settings_file, n_epochs)
         run_training: Any = train_meta if method == "appl" else train_rival
         listing = list_source(source, split)
-        start = load_start(start_file)
+        start = load_pretrained(start_file)
         trained_on(start.encoder, listing.name, settings.image_px)
     with joined(device) as (compute, processes), Bars(console, transient=True) as progress:
         images = packed_source(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from appl.errors import TaskError
 
-STRANGER = -1  # the class id of a query whose class is not in the episode
+OUT_OF_DISTRIBUTION = -1  # the class id of a query whose class is not in the episode
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,6 @@ class Episode:
 
 
 def right_answers(scores: Tensor, query_class_ids: Tensor) -> Tensor:
-    """Say of each query whether its highest score is right; strangers are left out."""
-    known = query_class_ids != STRANGER
+    """Say of each query of the task's classes whether its highest score is right."""
+    known = query_class_ids != OUT_OF_DISTRIBUTION
     return scores.argmax(1).cpu()[known] == query_class_ids[known]

@@ -24,63 +24,63 @@ def information_weights(
     n_iterations: int = 150,
     temperature: float = 15.0,
     support_weight: float = 0.1,
-    evenness: float = 1.0,
-    certainty: float = 0.1,
+    marginal_weight: float = 1.0,
+    conditional_weight: float = 0.1,
 ) -> Tensor:
     """Return the class weights (n_way, width) for unit-length features.
 
-    `support_weight` is λ, `evenness` a, `certainty` c. The smaller the evenness, the less an
-    uneven pile of queries is pulled towards equal shares.
+    `support_weight` is λ, `marginal_weight` a, `conditional_weight` c. The smaller a, the less the
+    classes of an uneven pile are made equal in size.
     """
     weights = class_means(support, class_ids, int(class_ids.max()) + 1)
     labels = F.one_hot(class_ids, len(weights)).to(support)
-    pull_to_even = evenness / (1 + evenness)
-    support_share = support_weight / (1 + certainty)
+    preference = marginal_weight / (1 + marginal_weight)
+    support_share = support_weight / (1 + conditional_weight)
     query_share = len(support) / len(query)
     for _ in range(n_iterations):
         support_probs = torch.softmax(information_scores(support, weights, temperature), 1)
         query_probs = torch.softmax(information_scores(query, weights, temperature), 1)
-        sharpened = query_probs ** (1 + certainty)
-        q = sharpened / sharpened.sum(0).clamp(min=1e-12) ** pull_to_even
+        sharpened = query_probs ** (1 + conditional_weight)
+        q = sharpened / sharpened.sum(0).clamp(min=1e-12) ** preference
         q = q / q.sum(1, keepdim=True).clamp(min=1e-12)
-        moved = support_share * _pull(labels, support_probs, support, weights)
-        moved = moved + query_share * _pull(q, query_probs, query, weights)
+        moved = support_share * _moved(labels, support_probs, support, weights)
+        moved = moved + query_share * _moved(q, query_probs, query, weights)
         mass = support_share * labels.sum(0) + query_share * q.sum(0)
         weights = moved / mass.clamp(min=1e-12)[:, None]
     return weights
 
 
-def fitting_evenness(
+def marginal_weight_for(
     support: Tensor,
     class_ids: Tensor,
     query: Tensor,
     *,
-    evenness: float,
-    least_evenness: float,
+    marginal_weight: float,
+    least_marginal_weight: float,
     uneven_at: float,
     **weights_settings: float,
 ) -> float:
-    """Return the pull to equal shares that fits this pile of queries, at most `evenness`.
+    """Return the weight of the marginal entropy that fits this pile, at most `marginal_weight`.
 
-    The weakest pull is tried first: a stronger one would bring about the equal shares that are
+    The least weight is tried first: a larger one would bring about the equal class sizes that are
     asked for. How far its shares are from equal ones, D = KL(shares ‖ equal), is about half the
-    squared relative deviation of a class's share; the pull falls with exp(−(D/D₀)²),
-    D₀ = `uneven_at`, to `least_evenness` where the pile is clearly uneven.
+    squared relative deviation of a class's share; the weight falls with exp(−(D/D₀)²),
+    D₀ = `uneven_at`, to `least_marginal_weight` where the pile is clearly uneven.
     """
-    if evenness == least_evenness:  # one pull for all piles, or found before
-        return evenness
+    if marginal_weight == least_marginal_weight:  # one weight for all piles, or found before
+        return marginal_weight
     weights = information_weights(
         support,
         class_ids,
         query,
-        evenness=least_evenness,
+        marginal_weight=least_marginal_weight,
         **weights_settings,  # type: ignore[arg-type]
     )
     temperature = weights_settings["temperature"]
     shares = torch.softmax(information_scores(query, weights, temperature), 1).mean(0).detach()
     divergence = float((shares * (shares * len(shares)).clamp(min=1e-12).log()).sum())
     fits = math.exp(-((divergence / uneven_at) ** 2))
-    return least_evenness + (evenness - least_evenness) * fits
+    return least_marginal_weight + (marginal_weight - least_marginal_weight) * fits
 
 
 def information_scores(features: Tensor, weights: Tensor, temperature: float = 15.0) -> Tensor:
@@ -101,6 +101,6 @@ def descend(
     return weights.detach()
 
 
-def _pull(targets: Tensor, probs: Tensor, features: Tensor, weights: Tensor) -> Tensor:
+def _moved(targets: Tensor, probs: Tensor, features: Tensor, weights: Tensor) -> Tensor:
     """Return Σ_i t_in z_i + p_in (w_n − z_i) for every class n (n_way, width)."""
     return targets.mT @ features + probs.sum(0)[:, None] * weights - probs.mT @ features

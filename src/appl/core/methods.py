@@ -111,4 +111,6 @@ class EpisodicMethod(Protocol):
 
 Method = FeatureMethod | ImageMethod | EpisodicMethod
 
-METHODS: Registry[type[Any]] = Registry("method", "appl.rivals", "appl.method.row")
+METHODS: Registry[type[Any]] = Registry(
+    "method", "appl.rivals", "appl.transduction", "appl.solver.rows"
+)

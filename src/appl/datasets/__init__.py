@@ -1,1 +1,1 @@
-"""Images on disk: decoding, packing, and one reader a data set."""
+"""Data sets on disk: packing, and one reader for each."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from appl.core.registry import Registry
 from appl.datasets.listing import Listing
-from appl.datasets.standing import published_counts
+from appl.datasets.provenance import published_counts
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Read pickles of plain data and arrays from strangers: nothing that a pickle names is called.
+"""Read pickles of plain data and arrays from anywhere: nothing that a pickle names is called.
 
 Numpy's own rebuilding functions are not let in either: `dtype.__setstate__` takes flags that turn
 raw bytes into object pointers, which crashes the process or worse. Small stand-ins take their

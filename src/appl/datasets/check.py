@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from appl.datasets.listing import Listing
-from appl.datasets.standing import published_counts
+from appl.datasets.provenance import published_counts
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from PIL import Image, ImageDraw, ImageFont
 
-from appl.datasets._decode import decode
 from appl.datasets.listing import Listing
+from appl.images.decode import decode
 
 T = TypeVar("T")
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont

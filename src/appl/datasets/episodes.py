@@ -7,7 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from appl.core.episode import STRANGER, Episode, Task
+from appl.core.episode import OUT_OF_DISTRIBUTION, Episode, Task
 from appl.core.seeds import generator_for
 from appl.datasets.packed import PackedImages
 from appl.errors import TaskError
@@ -22,13 +22,13 @@ class EpisodeDraw:
     support: Tensor  # (n_support,)
     class_ids: Tensor  # (n_support,) 0 … n_way − 1
     query: Tensor  # (n_query,)
-    query_class_ids: Tensor  # (n_query,), a stranger has −1
+    query_class_ids: Tensor  # (n_query,), an out-of-distribution one has −1
 
     @classmethod
     def of(cls, data: PackedImages, support: Tensor, query: Tensor) -> Self:
-        """Give classes their ids in the order of the supports; another query is a stranger."""
+        """Give classes their ids in the order of the supports; other queries have none."""
         classes = list(dict.fromkeys(data.class_ids[support].tolist()))
-        class_id = torch.full((len(data.class_names),), STRANGER)
+        class_id = torch.full((len(data.class_names),), OUT_OF_DISTRIBUTION)
         class_id[classes] = torch.arange(len(classes))
         return cls(
             support, class_id[data.class_ids[support]], query, class_id[data.class_ids[query]]
@@ -48,7 +48,7 @@ def draw_episode(
     n_shot: int = 5,
     n_query: int = 15,
     dirichlet: float = 0.0,
-    n_strangers: int = 0,
+    n_ood: int = 0,
     groups_apart: bool = False,
     seed: int = 0,
     index: int = 0,
@@ -56,7 +56,7 @@ def draw_episode(
     """Draw episode number `index`: classes, then images of each without replacement.
 
     With `dirichlet` > 0 the n_way × n_query queries are shared out among the classes at random,
-    the more unevenly the smaller it is. `n_strangers` queries more are of classes outside the
+    the more unevenly the smaller it is. `n_ood` queries more are of classes outside the
     episode. With `groups_apart` no patient or lesion has images among both supports and queries.
     Classes and supports stay those of the plain episode (with groups apart: unless they leave too
     few queries). No image is ever in both support and query. Queries are shuffled, since graph
@@ -79,12 +79,12 @@ def draw_episode(
         uneven = generator_for("query counts", *parts, dirichlet)
         counts = uneven_counts(n_way * n_query, room, dirichlet, uneven)
     query = torch.cat([members[:n] for members, n in zip(left, counts, strict=True)])
-    if n_strangers:
+    if n_ood:
         pool = [data.members(name) for name in class_names if name not in chosen]
         if groups_apart:
             pool = [_without_groups(data, members, support) for members in pool]
-        strange = generator_for("strangers", *parts, n_strangers)
-        query = torch.cat([query, _strangers(pool, n_strangers, strange)])
+        outside = generator_for("strangers", *parts, n_ood)  # the word is part of stored draws
+        query = torch.cat([query, _outside(pool, n_ood, outside)])
     order = torch.randperm(len(query), generator=generator)
     return EpisodeDraw.of(data, support, query[order])
 
@@ -152,7 +152,7 @@ def _split_groups(
     smallest = chosen[counts.index(min(counts))]
     raise TaskError(
         f"class {smallest!r} has {min(counts)} images left for queries when the groups (patients, "
-        f"lesions) of {n_shot} supports a class stay out, in each of {MOST_DRAWS} draws too few; "
+        f"lesions) of {n_shot} supports per class stay out, in each of {MOST_DRAWS} draws too few; "
         "ask for fewer shots or queries"
     )
 
@@ -165,11 +165,11 @@ def _without_groups(data: PackedImages, members: Tensor, support: Tensor) -> Ten
     return members[~torch.isin(data.group_ids[members], taken[taken >= 0])]
 
 
-def _strangers(pool: Sequence[Tensor], n_strangers: int, generator: torch.Generator) -> Tensor:
+def _outside(pool: Sequence[Tensor], n_ood: int, generator: torch.Generator) -> Tensor:
     n_images = sum(len(members) for members in pool)
-    if n_images < n_strangers:
+    if n_images < n_ood:
         raise TaskError(
             f"the {len(pool)} classes outside the episode have {n_images} images to be "
-            f"strangers, {n_strangers} are asked for; ask for fewer strangers or classes"
+            f"out-of-distribution queries, {n_ood} are asked for; ask for fewer"
         )
-    return torch.cat(list(pool))[torch.randperm(n_images, generator=generator)[:n_strangers]]
+    return torch.cat(list(pool))[torch.randperm(n_images, generator=generator)[:n_ood]]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from appl.datasets._decode import SUFFIXES
 from appl.errors import DataError
+from appl.images.decode import SUFFIXES
 
 
 def class_folders(root: Path, first: int | None = None) -> dict[str, list[Path]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from appl.datasets.folder import class_folders
-from appl.datasets.standing import UNCHECKED, Standing
+from appl.datasets.provenance import UNCHECKED, Provenance
 from appl.errors import DataError
 
 
@@ -16,7 +16,7 @@ class Listing:
     """Image files of a data set by class, both in a fixed order, and its class splits.
 
     `splits` maps train, validation or test to class names; `layout` says in which of the known
-    forms the data was found, `standing` how the copy stands to the published data set. `groups`
+    forms the data was found, `provenance` how the copy compares with the published one. `groups`
     maps a file to its patient or lesion where that is known; `missing` names files that a table
     of the data set lists and that are not there.
     """
@@ -26,7 +26,7 @@ class Listing:
     files: Mapping[str, Sequence[Path]]
     splits: Mapping[str, tuple[str, ...]]
     layout: str = "class folders"
-    standing: Standing = UNCHECKED
+    provenance: Provenance = UNCHECKED
     groups: Mapping[Path, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 

@@ -129,7 +129,7 @@ def _check_episodes(target: ListedTarget, protocol: ProtocolSettings, where: str
     """Refuse what no episode of the protocol can be, whoever wrote it."""
     numbers = range(target.n_images)
     n_support = protocol.n_way * protocol.n_shot
-    n_query = protocol.n_way * protocol.n_query + protocol.n_strangers
+    n_query = protocol.n_way * protocol.n_query + protocol.n_ood
     for number, episode in enumerate(target.episodes):
         images = episode.support + episode.query
         if (len(episode.support), len(episode.query)) != (n_support, n_query):

@@ -30,7 +30,7 @@ def draw_episodes(
     seed: int,
     **options: float | int | bool,
 ) -> EpisodeDraw:
-    """Draw episodes; every field of the result has one row an episode.
+    """Draw episodes; every field of the result has one row per episode.
 
     With any of `draw_episode`'s further options in use, they are drawn one by one.
     """

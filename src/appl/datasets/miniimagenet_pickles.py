@@ -77,9 +77,9 @@ def _read(path: Path) -> tuple[NDArray[np.uint8], dict[str, NDArray[np.int64]]]:
     if not np.array_equal(named, np.arange(len(pixels))):
         raise DataError(f"{path}: its classes do not name each of its {len(pixels)} images once")
     # Classes become folder names, so that a name like ../x must not pass either.
-    strangers = sorted(str(name) for name in members if name not in class_names())
-    if strangers:
-        raise DataError(f"{path}: class {strangers[0]!r} is not one of miniImageNet's 100")
+    unknown = sorted(str(name) for name in members if name not in class_names())
+    if unknown:
+        raise DataError(f"{path}: class {unknown[0]!r} is not one of miniImageNet's 100")
     return pixels, members
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from appl.core.files import write_atomically
 from appl.datasets.listing import Listing, list_folder, load_split
 from appl.errors import DataError
-from appl.settings._checks import check_ranges
+from appl.settings.checks import check_ranges
 from appl.settings.files import load_settings, to_toml
 
 FILE = "appl-data.toml"

@@ -1,18 +1,25 @@
-"""Encoders: one file a network, one metadata record each."""
+"""Encoders: one file per network, one metadata record each."""
 
 from appl.encoders._custom import from_module, from_timm
-from appl.encoders._encoder import CACHE_BATCH, Encoder
+from appl.encoders._encoder import CACHE_BATCH, NORMS, Encoder
 from appl.encoders._import import import_resnet10
 from appl.encoders._meta import EncoderMeta, WeightsSource
-from appl.encoders._registry import ENCODERS
+from appl.encoders._registry import ENCODERS, EncoderEntry, from_spec
+from appl.encoders._spec import EncoderSpec
+from appl.encoders.describing import Describer
 
 __all__ = [
     "CACHE_BATCH",
     "ENCODERS",
+    "NORMS",
+    "Describer",
     "Encoder",
+    "EncoderEntry",
     "EncoderMeta",
+    "EncoderSpec",
     "WeightsSource",
     "from_module",
+    "from_spec",
     "from_timm",
     "import_resnet10",
 ]

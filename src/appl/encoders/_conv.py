@@ -2,7 +2,7 @@
 
 oneDNN computes the weight gradient of ResNet10's last two stages at half the speed of a matrix
 product of the same size, on an AVX2 core in fp32 and on one with bf16 units in bf16. And where a
-batch has few positions, as in fine-tuning, which takes four images a step, it spends much of a wide
+batch has few positions, as in fine-tuning with four images per step, it spends much of a wide
 layer's time on bringing the weights, changed by every step, into a layout of its own; a product
 takes them as they lie. On an AVX2 core in fp32 a whole step takes 0.82 of the time with torch's own
 convolutions for four images, 0.89 for 75 (benchmarks/wide_conv.py). The values are the same up to

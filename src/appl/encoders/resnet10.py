@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from appl.encoders._conv import WideConv2d
 from appl.encoders._encoder import Encoder
 from appl.encoders._meta import EncoderMeta
-from appl.encoders._registry import ENCODERS
+from appl.encoders._registry import ENCODERS, EncoderEntry
 
 META = EncoderMeta(
     name="resnet10",
@@ -50,7 +50,6 @@ class BasicBlock(nn.Module):
         return self.relu(y + self.shortcut(x))  # type: ignore[no-any-return]
 
 
-@ENCODERS.register("resnet10")
 def resnet10() -> Encoder:
     """Build an untrained ResNet10."""
     stem = nn.Sequential(
@@ -67,3 +66,6 @@ def resnet10() -> Encoder:
             fan_out = module.kernel_size[0] * module.kernel_size[1] * module.out_channels
             nn.init.normal_(module.weight, std=math.sqrt(2 / fan_out))
     return encoder
+
+
+ENCODERS.register("resnet10")(EncoderEntry(META, resnet10))

@@ -1,7 +1,8 @@
 """What can be seen in the input before anything is learnt: each finding in plain words."""
 
+import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,13 +12,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from appl.errors import DataError
+from appl.images.store import ImageFact, ImageStore, read_images
 from appl.labelling.inputs import Inputs, shown
-from appl.labelling.reading import ImageFact, ImageStore
 
 NEAR_BITS = 6  # of 64: at most so many differ between the perceptual hashes of near-duplicates
 NEAR_CORRELATION = 0.97  # and their small grey pictures agree so well; hashes alone take any two
 # objects on white paper for twins
 SMALL_PX = 16
+LOOK_PX = 64  # enough to see whether an image can be read and which ones are alike
 FEW_EXAMPLES = 3
 FLAT_SPREAD = 2.0  # of 255: less is an image of one colour
 N_NAMED = 5  # files named in a finding; the rest is counted
@@ -172,4 +174,16 @@ def _bits(facts: list[ImageFact]) -> NDArray[np.uint8]:
     return np.unpackbits(words[:, None].view(np.uint8), axis=1)
 
 
-__all__ = ["N_NAMED", "Finding", "check_images"]
+def examine(
+    inputs: Inputs,
+    on_progress: Callable[[str, int, int], None] = lambda _stage, _done, _total: None,
+) -> list[Finding]:
+    """Open every image once and say what is worth knowing, without a run."""
+    with tempfile.TemporaryDirectory(prefix="appl-doctor-") as folder:
+        support = read_images(
+            inputs.support, Path(folder, "support"), LOOK_PX, lambda *n: on_progress("examples", *n)
+        )
+        pile = read_images(
+            inputs.pile, Path(folder, "pile"), LOOK_PX, lambda *n: on_progress("decoding", *n)
+        )
+        return check_images(inputs, support, pile)

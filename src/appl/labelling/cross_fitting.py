@@ -21,8 +21,8 @@ from appl.labelling.left_out import (
     leave_out,
     turns_of,
 )
-from appl.method.answer import Described
-from appl.method.outcome import Adaptation
+from appl.solver.solve import Solved
+from appl.transduction.answer import Described
 
 N_FOLDS = 5
 
@@ -49,8 +49,8 @@ def cross_fitted(
     task: Task,
     n_pool: int,
     frozen_kinds: list[Described],
-    adapt_task: Callable[[Task], Adaptation],
-    describe_task: Callable[[Adaptation, Task], list[Described]],
+    adapt_task: Callable[[Task], Solved],
+    describe_task: Callable[[Solved, Task], list[Described]],
     refit: Refit,
 ) -> CrossFit:
     """Judge every example that can be spared by an adaptation that took it for unlabelled.

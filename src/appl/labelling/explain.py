@@ -7,11 +7,11 @@ import torch
 
 from appl.core.distances import squared_distances
 from appl.errors import DataError
-from appl.labelling.history import History
+from appl.images.store import read_one
 from appl.labelling.inputs import shown
 from appl.labelling.model import LabelModel
-from appl.labelling.reading import read_one
-from appl.labelling.rows import LabelRow, read_rows, rows_of
+from appl.labelling.rows import LabelRow, rows_of
+from appl.labelling.run_folder import RunFolder, open_finished
 
 N_NEAREST = 5
 
@@ -28,14 +28,15 @@ class Explanation:
 
 def explain(folder: Path, image: Path) -> Explanation:
     """Judge one image by a run's model and say why."""
+    run = open_finished(folder)
     model = LabelModel.load(folder)
     pixels, fact = read_one(image, model.size_px)
     if fact.problem:
         raise DataError(f"{shown(image)}: {fact.problem}")
     vectors = model.describe(torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None])
-    judgement = model.judge_vectors(vectors)
-    placed = model.answer.place(vectors)
-    distances = model.answer.distances(placed)[0]
+    judgement = model.judge_vectors(vectors).cpu()
+    placed = model.rule.place(vectors)
+    distances = model.rule.distances(placed)[0]
     order = judgement.probs[0].argsort(descending=True).tolist()
     to_examples = squared_distances(placed, model.examples)[0]
     nearest = to_examples.argsort()[:N_NEAREST].tolist()
@@ -52,15 +53,15 @@ def explain(folder: Path, image: Path) -> Explanation:
             )
             for i in nearest
         ],
-        history=_label_history(folder, image, model),
+        history=_label_history(run, image, model),
     )
 
 
-def _label_history(folder: Path, image: Path, model: LabelModel) -> list[tuple[int, str]]:
+def _label_history(run: RunFolder, image: Path, model: LabelModel) -> list[tuple[int, str]]:
     """Return the iterations in which the label of this image of the pile changed."""
-    history = History.load(folder)
+    history, rows = run.history(), run.rows()
     wanted = image.resolve()
-    for column, row in enumerate(_pool_rows(folder, history)):
+    for column, row in enumerate(rows[i] for i in history.pool.tolist()):
         if Path(row.path).resolve() == wanted:
             labels = history.labels[:, column].tolist()
             return [
@@ -69,8 +70,3 @@ def _label_history(folder: Path, image: Path, model: LabelModel) -> list[tuple[i
                 if label >= 0 and (iteration == 1 or label != labels[iteration - 2])
             ]
     return []
-
-
-def _pool_rows(folder: Path, history: History) -> list[LabelRow]:
-    rows = read_rows(folder / "labels.csv")
-    return [rows[i] for i in history.pool.tolist()]

@@ -18,22 +18,18 @@ class Graph(nn.Module):
 
     def __init__(self, model: LabelModel) -> None:
         super().__init__()
-        self.encoder = model.encoder
-        self.model = [model]  # not a submodule: its encoder is one already
+        self.encoders = nn.ModuleList(model.describer.encoders)
+        self.model = [model]  # not a submodule: its encoders are already
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Judge as `LabelModel.judge` does."""
+        """Judge as the model does."""
         model = self.model[0]
-        views = [images, images.flip(3)] if model.mirrored else [images]
-        kinds = [self.encoder.describe(view) for view in views]
-        vectors = [torch.stack(kind).mean(0) for kind in zip(*kinds, strict=True)]
-        placed = model.answer.place(vectors if model.with_texture else vectors[:1])
-        probs = torch.softmax(model.answer.scores(placed) / model.temperature, 1)
-        return probs, model.novelty_of(vectors[0], placed)
+        judgement = model.judge_vectors(model.describer(images))
+        return judgement.probs, judgement.novelty
 
 
-def export_onnx(folder: Path, path: Path) -> None:
-    """Write a run's model as ONNX; label names and preprocessing are in the file's metadata."""
+def export_onnx(model: LabelModel, path: Path) -> None:
+    """Write a model as ONNX; label names and preprocessing are in the file's metadata."""
     try:
         import onnx
         import onnxscript  # noqa: F401  the exporter asks for it
@@ -41,7 +37,6 @@ def export_onnx(folder: Path, path: Path) -> None:
         raise ApplError(
             f"export needs the package {error.name}; install it with pip install 'appl[onnx]'"
         ) from error
-    model = LabelModel.load(folder)
     # Nothing in the file learns: layers that learn in a form of their own take the plain one.
     graph = Graph(model).eval().requires_grad_(False)
     example = torch.rand(2, 3, model.size_px, model.size_px)
@@ -60,7 +55,7 @@ def export_onnx(folder: Path, path: Path) -> None:
     assert program is not None
     proto = program.model_proto
     meta = model.encoder.meta
-    described = {
+    facts = {
         "classes": json.dumps(list(model.class_names)),
         "input": f"images: (batch, 3, {model.size_px}, {model.size_px}), RGB, 0 to 1",
         "resize": "both sides, bilinear with antialiasing; upright (EXIF)",
@@ -69,7 +64,7 @@ def export_onnx(folder: Path, path: Path) -> None:
         "none_of_these_above": str(NOVEL_AT),
         "encoder": f"{meta.name} ({meta.source})",
     }
-    for key, value in described.items():
+    for key, value in facts.items():
         proto.metadata_props.add(key=key, value=value)
     onnx.checker.check_model(proto)
     write_atomically(path, proto.SerializeToString())

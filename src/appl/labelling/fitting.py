@@ -11,7 +11,8 @@ from appl.core.distances import squared_distances
 from appl.core.episode import Task
 from appl.core.features import directions
 from appl.core.seeds import generator_for
-from appl.encoders import Encoder
+from appl.encoders import Describer
+from appl.encoders.batch_statistics import take_task_statistics, use_batch_statistics
 from appl.errors import SettingsError
 from appl.labelling.confidence import fit_acceptance, fit_temperature
 from appl.labelling.cross_fitting import cross_fitted
@@ -19,20 +20,22 @@ from appl.labelling.left_out import LeftOut, how_far, leave_out
 from appl.labelling.model import LabelModel
 from appl.labelling.novelty import Novelty
 from appl.labelling.safety import collapse_reasons, worse_than_frozen
-from appl.method.adaptation import adapt
-from appl.method.answer import Answer, Described, InformedAnswer, PrototypeAnswer
-from appl.method.batch_norm import take_task_statistics, use_batch_statistics
-from appl.method.calibration import distance_scale
-from appl.method.classifier import PrototypeClassifier
-from appl.method.describing import describe
-from appl.method.outcome import Adaptation, IterationRecord
+from appl.method.algorithm2 import IterationRecord
+from appl.method.classifier import PrototypeClassifier, PrototypeRule
+from appl.method.objective import distance_scale
 from appl.method.pcn import PCN
-from appl.settings.adaptation import AdaptSettings
+from appl.settings.files import with_changes
 from appl.settings.labelling import LabelSettings
+from appl.settings.solving import SolveSettings
+from appl.solver.solve import Rule, Solved, solve_task
+from appl.transduction.answer import Described, InformationRule, described
+from appl.weights import Pretrained
 
 WHOLE_BATCH = 400  # images of an iteration that go through the encoder at once
-IMAGES_A_CLASS = 15  # of the pile, where encoders are adapted only to judge examples by them
+IMAGES_PER_CLASS = 15  # of the pile, where encoders are adapted only to judge examples by them
 SURE_ELSEWHERE = 0.8  # confidence with which a left-out example is put into another class
+
+OnIteration = Callable[[IterationRecord], None]
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Fit:
     doubtful_examples: tuple[
         tuple[int, int, float], ...
     ]  # example, class it looks like, confidence
-    changes: tuple[str, ...]
+    augmentations: tuple[str, ...]  # that the task tolerates
     before: Tensor  # (n_support + n_pool, width): the frozen encoder's features, for a picture
     after: Tensor  # the same by the model's encoder
 
@@ -61,153 +64,164 @@ def draw_pool(n_pile: int, settings: LabelSettings) -> Tensor:
     return drawn[: settings.pool_images].sort().values
 
 
-def fit_model(
-    encoder: Encoder,
-    pcn: PCN,
-    task: Task,
-    pool: Tensor,
-    settings: LabelSettings,
-    *,
-    class_names: tuple[str, ...],
-    example_names: tuple[str, ...],
-    prior_temperature: float,
-    on_iteration: Callable[[IterationRecord], None] = lambda _record: None,
-) -> Fit:
-    """Fit a model to a task whose queries are the `pool` of the pile."""
-    chosen = _adaptation_settings(settings, task)
-    frozen = adapt(encoder, pcn, task, replace(chosen, n_iterations=0))
-    # How even the pile is was found there, on all of it; no refit on a part finds it anew.
-    chosen = replace(chosen, information=frozen.information)
-    refit = partial(_refit, pcn=pcn, settings=chosen)
-    frozen_kinds = _describe(frozen, task, chosen)
-    frozen_left_out = leave_out(frozen_kinds, task.class_ids, refit)
-    used, kinds, left_out = frozen, frozen_kinds, frozen_left_out
-    reasons: list[str] = []
-    records: tuple[IterationRecord, ...] = ()
-    if settings.adapt:
-        adapted = adapt(encoder, pcn, task, chosen, on_iteration)
-        records = adapted.records
-        _fix_statistics(adapted, task, chosen)
-        adapted_kinds = _describe(adapted, task, chosen)
+class Fitter:
+    """A task to fit models to: one by the encoder as it is, one by the encoder adapted to it."""
 
-        def adapt_again(reduced: Task) -> Adaptation:
-            again = adapt(encoder, pcn, reduced, chosen, on_iteration)
-            _fix_statistics(again, reduced, chosen)
-            return again
+    def __init__(
+        self,
+        start: Pretrained,
+        task: Task,
+        pool: Tensor,
+        settings: LabelSettings,
+        *,
+        class_names: tuple[str, ...],
+        example_names: tuple[str, ...],
+    ) -> None:
+        """Describe the task by the frozen encoder; its queries are the `pool` of the pile."""
+        self.start, self.task, self.pool, self.settings = start, task, pool, settings
+        self.class_names, self.example_names = class_names, example_names
+        chosen = _solve_settings(settings, task)
+        self._frozen = solve_task(
+            start.encoder, start.pcn, task, with_changes(chosen, adaptation={"n_iterations": 0})
+        )
+        # The class prior was estimated there, on all of the pool; no refit on a part does it anew.
+        held = replace(chosen.answer, information=self._frozen.information)
+        self._chosen = replace(chosen, answer=held)
+        self._refit = partial(_refit, pcn=start.pcn, settings=self._chosen)
+        self._frozen_kinds = _describe(self._frozen, task, self._chosen)
+        self._frozen_left_out = leave_out(self._frozen_kinds, task.class_ids, self._refit)
 
+    def frozen(self) -> Fit:
+        """Fit a model to the features of the encoder as it is."""
+        return self._fit(self._frozen, self._frozen_kinds, self._frozen_left_out)
+
+    def adapted(self, on_iteration: OnIteration = lambda _record: None) -> Fit:
+        """Adapt the encoder and fit a model to it; to the frozen one where that went wrong."""
+        task, chosen = self.task, self._chosen
+
+        def adapt(reduced: Task) -> Solved:
+            solved = solve_task(self.start.encoder, self.start.pcn, reduced, chosen, on_iteration)
+            _fix_statistics(solved, reduced, chosen)
+            return solved
+
+        solved = adapt(task)
         crossed = cross_fitted(
             task,
-            min(settings.batch_images, IMAGES_A_CLASS * task.n_way),
-            frozen_kinds,
-            adapt_again,
+            min(self.settings.batch_images, IMAGES_PER_CLASS * task.n_way),
+            self._frozen_kinds,
+            adapt,
             partial(_describe, settings=chosen),
-            refit,
+            self._refit,
         )
-        reasons = collapse_reasons(records, adapted.termination, task.n_query)
+        reasons = collapse_reasons(solved.records, solved.termination, task.n_query)
         worse = worse_than_frozen(crossed.adapted, crossed.frozen)
         reasons += [worse] if worse else []
-        if not reasons:
-            used, kinds, left_out = adapted, adapted_kinds, crossed.left_out
-    answer = refit(kinds, task.class_ids)
-    temperature = fit_temperature(left_out, prior_temperature)
-    confidence, judged = torch.softmax(left_out.scores / temperature, 1).max(1)
-    examples = directions(kinds[0].support)
-    pile = answer.place([kind.query for kind in kinds])
-    distances = how_far(answer, pile, directions(kinds[0].query), examples)
-    model = LabelModel(
-        encoder=used.encoder,
-        answer=answer,
-        class_names=class_names,
-        size_px=task.query.shape[-1],
-        mirrored=used.mirrored,
-        with_texture=len(kinds) > 1,
-        temperature=temperature,
-        acceptance=fit_acceptance(confidence, judged == left_out.class_ids, settings.target_error),
-        novelty=Novelty.of(left_out, *distances),
-        example_names=example_names,
-        example_class_ids=tuple(task.class_ids.tolist()),
-        examples=answer.place([kind.support for kind in kinds]),
-        example_directions=examples,
-        is_adapted=used is not frozen,
-        provenance={},
-    )
-    return Fit(
-        model=model,
-        pool=pool,
-        records=records,
-        left_out=left_out,
-        frozen_left_out=frozen_left_out,
-        fell_back=tuple(reasons),
-        doubtful_examples=_doubtful(left_out, confidence, judged),
-        changes=used.changes,
-        before=_features(frozen_kinds),
-        after=_features(kinds),
-    )
+        if reasons:
+            return replace(self.frozen(), records=solved.records, fell_back=tuple(reasons))
+        kinds = _describe(solved, task, chosen)
+        return replace(self._fit(solved, kinds, crossed.left_out), records=solved.records)
 
-
-def _adaptation_settings(settings: LabelSettings, task: Task) -> AdaptSettings:
-    chosen = settings.adaptation
-    if chosen.predict_from == "propagation" or chosen.predict_with == "both":
-        raise SettingsError(
-            "labelling needs a rule that judges each image by itself: predict_from = 'propagation' "
-            "and predict_with = 'both' have none; use the preset robust"
+    def _fit(self, used: Solved, kinds: list[Described], left_out: LeftOut) -> Fit:
+        task, settings = self.task, self.settings
+        rule = self._refit(kinds, task.class_ids)
+        temperature = fit_temperature(left_out, self.start.encoder.meta.temperature)
+        confidence, judged = torch.softmax(left_out.scores / temperature, 1).max(1)
+        examples = directions(kinds[0].support)
+        pile = rule.place([kind.query for kind in kinds])
+        distances = how_far(rule, pile, directions(kinds[0].query), examples)
+        model = LabelModel(
+            describer=replace(used.describer, sizes_px=(task.query.shape[-1],)),
+            pcn=self.start.pcn,
+            rule=rule,
+            class_names=self.class_names,
+            temperature=temperature,
+            acceptance=fit_acceptance(
+                confidence, judged == left_out.class_ids, settings.target_error
+            ),
+            novelty=Novelty.of(left_out, *distances),
+            example_names=self.example_names,
+            example_class_ids=tuple(task.class_ids.tolist()),
+            examples=rule.place([kind.support for kind in kinds]),
+            example_directions=examples,
+            is_adapted=used is not self._frozen,
+            provenance={},
         )
-    if chosen.prototypes.few_shots == "error":
-        # The paper's text knows five examples a class; here there are as many as there are, and
+        return Fit(
+            model=model,
+            pool=self.pool,
+            records=(),
+            left_out=left_out,
+            frozen_left_out=self._frozen_left_out,
+            fell_back=(),
+            doubtful_examples=_doubtful(left_out, confidence, judged),
+            augmentations=used.adaptation.augmentations,
+            before=_features(self._frozen_kinds),
+            after=_features(kinds),
+        )
+
+
+def _solve_settings(settings: LabelSettings, task: Task) -> SolveSettings:
+    chosen = settings.solving
+    if chosen.answer.rule == "propagation" or chosen.answer.encoders == "both":
+        raise SettingsError(
+            "labelling needs a rule that judges each image by itself: answer.rule = 'propagation' "
+            "and answer.encoders = 'both' have none; use the preset robust"
+        )
+    adaptation = chosen.adaptation
+    few_shots = adaptation.prototypes.few_shots
+    if few_shots == "error":
+        # The paper's text knows five examples per class; here there are as many as there are, and
         # fewer while some are left out.
-        chosen = replace(chosen, prototypes=replace(chosen.prototypes, few_shots="class_mean"))
-    query_batch = chosen.query_batch or settings.batch_images
-    micro_batch = chosen.micro_batch
+        few_shots = "class_mean"
+    query_batch = adaptation.query_batch or settings.batch_images
+    micro_batch = adaptation.micro_batch
     if task.n_support + min(query_batch, task.n_query) > WHOLE_BATCH:
         # The same gradient with a third more work, so that many classes do not fill the memory.
         micro_batch = micro_batch or WHOLE_BATCH // 2
-    return replace(chosen, query_batch=query_batch, micro_batch=micro_batch, seed=settings.seed)
-
-
-def _describe(adaptation: Adaptation, task: Task, settings: AdaptSettings) -> list[Described]:
-    weighs_all = isinstance(adaptation.answer, InformedAnswer)
-    is_fixed = settings.batch_norm not in ("joint", "separate")
-    known = [(len(kind.support), len(kind.query)) for kind in adaptation.described[:1]]
-    if is_fixed and known == [(task.n_support, task.n_query)]:
-        return list(adaptation.described)  # adapted on this very task: described already
-    kinds = describe(
-        adaptation.encoder,
-        torch.cat([task.support, task.query]),
-        mirrored=adaptation.mirrored,
-        with_texture=weighs_all and settings.texture_weight > 0,
+    return with_changes(
+        chosen,
+        adaptation={
+            "query_batch": query_batch,
+            "micro_batch": micro_batch,
+            "seed": settings.seed,
+            "prototypes": {"few_shots": few_shots},
+        },
     )
-    sizes = [task.n_support, task.n_query]
-    weights = [1.0, settings.texture_weight]
-    return [
-        Described(*kind.split(sizes), weight)  # type: ignore[call-arg]
-        for kind, weight in zip(kinds, weights, strict=False)
-    ]
+
+
+def _describe(solved: Solved, task: Task, settings: SolveSettings) -> list[Described]:
+    is_fixed = settings.adaptation.parameters.batch_norm not in ("joint", "separate")
+    known = [(len(kind.support), len(kind.query)) for kind in solved.vectors[:1]]
+    if is_fixed and known == [(task.n_support, task.n_query)]:
+        return list(solved.vectors)  # solved on this very task: described already
+    describer: Describer = solved.describer
+    kinds = describer.in_parts(torch.cat([task.support, task.query]))
+    return described(kinds, describer.weights, task.n_support)
 
 
 @torch.no_grad()
-def _refit(
-    kinds: list[Described], class_ids: Tensor, *, pcn: PCN, settings: AdaptSettings
-) -> Answer:
-    """Find the rule of the preset on these vectors."""
-    if settings.predict_from == "information":
-        return InformedAnswer.fit(kinds, class_ids, settings.information)
-    classifier = PrototypeClassifier(pcn, class_ids, settings.prototypes)
+def _refit(kinds: list[Described], class_ids: Tensor, *, pcn: PCN, settings: SolveSettings) -> Rule:
+    """Find the rule of the settings on these vectors."""
+    if settings.answer.rule == "information":
+        return InformationRule.fit(kinds, class_ids, settings.answer.information)
+    adaptation = settings.adaptation
+    classifier = PrototypeClassifier(pcn, class_ids, adaptation.prototypes)
     support = kinds[0].support
     classifier.group(support)
     prototypes = classifier.prototypes(support)
     distances = squared_distances(kinds[0].query, prototypes)
-    calibrated = replace(settings, distance_scale="calibrated")
-    return PrototypeAnswer(prototypes, distance_scale(classifier, support, distances, calibrated))
+    calibrated = replace(adaptation.objective, distance_scale="calibrated")
+    return PrototypeRule(prototypes, distance_scale(classifier, support, distances, calibrated))
 
 
-def _fix_statistics(adaptation: Adaptation, task: Task, settings: AdaptSettings) -> None:
+def _fix_statistics(solved: Solved, task: Task, settings: SolveSettings) -> None:
     """Give an encoder that normalised by each batch fixed statistics.
 
     A label must not depend on the images that are judged beside it.
     """
-    if settings.batch_norm in ("joint", "separate"):
-        take_task_statistics(adaptation.encoder, torch.cat([task.support, task.query]))
-    use_batch_statistics(adaptation.encoder, 0, False)
+    if settings.adaptation.parameters.batch_norm in ("joint", "separate"):
+        take_task_statistics(solved.encoder, torch.cat([task.support, task.query]))
+    use_batch_statistics(solved.encoder, 0, False)
 
 
 def _doubtful(

@@ -1,19 +1,20 @@
 """How a run came about, kept beside its labels: for the report and for `appl explain`."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load, save
 from torch import Tensor
 
 from appl.core.files import write_atomically
-from appl.labelling.checks import Finding
 from appl.labelling.fitting import Fit
 from appl.labelling.left_out import LeftOut
-from appl.labelling.maps import two_maps
+
+MAX_COMPONENTS = 30  # that a map is made from; more would change nothing in it
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,11 @@ class History:
     pool: Tensor  # (n_pool,) index into the pile
     left_out: LeftOut
     frozen_left_out: LeftOut
-    maps: Tensor  # (2, n_examples + n_pool, 2): before and after
-    facts: dict[str, Any]  # fell_back, doubtful_examples, changes, findings, stage seconds
+    vectors: Tensor  # (2, n_examples + n_pool, few): features before and after, for a map
+    facts: dict[str, Any]  # fell_back, doubtful_examples, augmentations, findings
 
     @classmethod
-    def of(cls, fit: Fit, findings: list[Finding]) -> "History":
+    def of(cls, fit: Fit, findings: list[dict[str, Any]]) -> "History":
         """Take from a fit what is worth keeping."""
         records = []
         for record in fit.records:
@@ -44,18 +45,18 @@ class History:
             pool=fit.pool,
             left_out=fit.left_out,
             frozen_left_out=fit.frozen_left_out,
-            maps=two_maps(fit.before, fit.after),
+            vectors=torch.stack([reduced(fit.before), reduced(fit.after)]),
             facts={
                 "fell_back": list(fit.fell_back),
                 "doubtful_examples": [list(entry) for entry in fit.doubtful_examples],
-                "changes": list(fit.changes),
-                "findings": [asdict(finding) for finding in findings],
+                "augmentations": list(fit.augmentations),
+                "findings": findings,
             },
         )
 
     def save(self, folder: Path) -> None:
         """Write history.safetensors, then history.json."""
-        tensors = {"labels": self.labels, "pool": self.pool, "maps": self.maps}
+        tensors = {"labels": self.labels, "pool": self.pool, "vectors": self.vectors}
         for name in ("left_out", "frozen_left_out"):
             value = getattr(self, name)
             tensors |= {f"{name}.{key}": getattr(value, key) for key in _PARTS}
@@ -80,9 +81,21 @@ class History:
             tensors["pool"],
             left_out,
             frozen,
-            tensors["maps"],
+            tensors["vectors"],
             values["facts"],
         )
 
 
 _PARTS = ("rows", "class_ids", "scores", "to_class", "to_example")
+
+
+def reduced(features: Tensor) -> Tensor:
+    """Return the principal components of the features' directions (n, at most MAX_COMPONENTS)."""
+    vectors = F.normalize(features.double() - features.double().mean(0), dim=1)
+    centred = vectors - vectors.mean(0)
+    n_kept = min(MAX_COMPONENTS, len(vectors) - 1, vectors.shape[1])
+    _, _, axes = torch.linalg.svd(centred, full_matrices=False)
+    # The sign of an axis is the library's whim: its largest entry is made positive.
+    largest = axes.gather(1, axes.abs().argmax(1, keepdim=True))
+    components: Tensor = centred @ (axes * largest.sign())[:n_kept].mT
+    return components.float()

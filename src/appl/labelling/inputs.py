@@ -1,7 +1,7 @@
 """What a user gives: a few examples of each class, and a pile; both as lists of files.
 
 SUPPORT is a folder with a sub-folder for each class, or a CSV with `path,label`. PILE is a folder,
-a text file of paths, or a glob. Only names are looked at here; `reading` opens the files.
+a text file of paths, or a glob. Only names are looked at here; `images` opens the files.
 """
 
 import csv
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appl.datasets._decode import SUFFIXES
 from appl.errors import DataError
+from appl.images.decode import SUFFIXES
 
 MISSING = {"", "nan", "na", "n/a", "none", "null"}  # what spreadsheets write for an empty cell
 

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from appl.core.distances import squared_distances
 from appl.core.features import directions
-from appl.method.answer import Answer, Described
+from appl.solver.solve import Rule
+from appl.transduction.answer import Described
 
 MAX_TURNS = 10  # with more examples a class than this, several of a class are left out together
 
-Refit = Callable[[list[Described], Tensor], Answer]
+Refit = Callable[[list[Described], Tensor], Rule]
 
 
 @dataclass(frozen=True)
@@ -67,26 +68,24 @@ def judged_without(out: Tensor, kinds: list[Described], class_ids: Tensor, refit
         Described(kind.support[kept], torch.cat([kind.query, kind.support[out]]), kind.weight)
         for kind in kinds
     ]
-    answer = refit(reduced, class_ids[kept])
-    placed = answer.place([kind.support[out] for kind in kinds])
+    rule = refit(reduced, class_ids[kept])
+    placed = rule.place([kind.support[out] for kind in kinds])
     examples = directions(kinds[0].support)
-    own = how_far(answer, placed, examples[out], examples[kept])
-    pile = answer.place([kind.query for kind in kinds])
-    others = how_far(answer, pile, directions(kinds[0].query), examples[kept])
+    own = how_far(rule, placed, examples[out], examples[kept])
+    pile = rule.place([kind.query for kind in kinds])
+    others = how_far(rule, pile, directions(kinds[0].query), examples[kept])
     return LeftOut(
         out.nonzero().flatten(),
         class_ids[out],
-        answer.scores(placed).float(),
+        rule.scores(placed).float(),
         (own[0] / middle(others[0])).float(),
         (own[1] / middle(others[1])).float(),
     )
 
 
-def how_far(
-    answer: Answer, placed: Tensor, seen: Tensor, examples: Tensor
-) -> tuple[Tensor, Tensor]:
+def how_far(rule: Rule, placed: Tensor, seen: Tensor, examples: Tensor) -> tuple[Tensor, Tensor]:
     """Return squared distances (n,): to the nearest class, and of directions to an example."""
-    return answer.distances(placed).amin(1), squared_distances(seen, examples).amin(1)
+    return rule.distances(placed).amin(1), squared_distances(seen, examples).amin(1)
 
 
 def middle(distances: Tensor) -> float:

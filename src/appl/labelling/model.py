@@ -1,32 +1,39 @@
-"""The adapted model: it judges any image by itself, and is a folder on disk.
+"""The model of a run: it judges any image by itself, and is a folder on disk.
 
-`model.safetensors` holds the encoder, the rule and the examples' vectors; `model.json` what they
-mean: classes, preprocessing, temperature, thresholds, where they come from.
+`encoder.safetensors` holds encoder and PCN as every weights file does (further encoders side by
+side: `encoder-2.safetensors` …), `rule.safetensors` the rule and the examples' vectors, and
+`model.json` what they mean: classes, preprocessing, temperature, thresholds, where they come from,
+and the digests of the files beside it, which are checked when they are read.
 """
 
+import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from appl.core.compute import Compute
 from appl.core.distances import squared_distances
 from appl.core.features import Centring, directions
 from appl.core.files import write_atomically
-from appl.encoders import ENCODERS, Encoder, WeightsSource
+from appl.encoders import Describer, Encoder
 from appl.errors import WeightsError
 from appl.labelling.confidence import Acceptance
 from appl.labelling.left_out import how_far
 from appl.labelling.novelty import Novelty
-from appl.method.answer import Answer, InformedAnswer, Placing, PrototypeAnswer
-from appl.method.describing import describe
+from appl.method.classifier import PrototypeRule
+from appl.method.pcn import PCN
+from appl.solver.solve import Rule
+from appl.transduction.answer import InformationRule, Placing
+from appl.weights import Pretrained, load_weights, save_weights
 
-FORMAT = "appl-model-2"
+FORMAT = "appl-model-3"
+RULE = "rule.safetensors"
 
 
 @dataclass(frozen=True)
@@ -38,17 +45,21 @@ class Judgement:
     novelty: Tensor  # (n,)
     nearest_example: Tensor  # (n,) index into the model's examples
 
+    def cpu(self) -> "Judgement":
+        """Return the same in the processor's memory."""
+        return Judgement(
+            self.scores.cpu(), self.probs.cpu(), self.novelty.cpu(), self.nearest_example.cpu()
+        )
+
 
 @dataclass(frozen=True)
 class LabelModel:
-    """An encoder, the rule found on a task, and how far both are to be trusted."""
+    """How images are described, the rule found on a task, and how far both are to be trusted."""
 
-    encoder: Encoder
-    answer: Answer
+    describer: Describer
+    pcn: PCN  # that the encoder came with: a later run can start from both
+    rule: Rule
     class_names: tuple[str, ...]
-    size_px: int
-    mirrored: bool
-    with_texture: bool
     temperature: float
     acceptance: Acceptance
     novelty: Novelty
@@ -59,60 +70,73 @@ class LabelModel:
     is_adapted: bool
     provenance: dict[str, Any]
 
+    @property
+    def size_px(self) -> int:
+        """The side that images are brought to."""
+        return self.describer.image_px
+
+    @property
+    def encoder(self) -> Encoder:
+        """The first encoder."""
+        return self.describer.encoders[0]
+
     def describe(self, images: Tensor) -> list[Tensor]:
         """Return the vectors of uint8 images (n, 3, size_px, size_px) that the rule takes."""
-        return describe(
-            self.encoder, images, mirrored=self.mirrored, with_texture=self.with_texture
-        )
+        return self.describer.in_parts(images)
 
     def judge(self, images: Tensor) -> Judgement:
         """Judge images, each by itself: the others beside it change nothing."""
-        return self.judge_vectors(self.describe(images))
+        return self.judge_vectors(self.describe(images)).cpu()
 
     def judge_vectors(self, vectors: list[Tensor]) -> Judgement:
         """Judge images by what `describe` gives."""
-        placed = self.answer.place(vectors)
-        scores = self.answer.scores(placed)
+        placed = self.rule.place(vectors)
+        scores = self.rule.scores(placed)
+        examples = self.example_directions.to(vectors[0])
+        far = how_far(self.rule, placed, directions(vectors[0]), examples)
         return Judgement(
-            scores.cpu(),
-            torch.softmax(scores / self.temperature, 1).cpu(),
-            self.novelty_of(vectors[0], placed).cpu(),
-            squared_distances(placed, self.examples.to(placed)).argmin(1).cpu(),
+            scores,
+            torch.softmax(scores / self.temperature, 1),
+            self.novelty(*far),
+            squared_distances(placed, self.examples.to(placed)).argmin(1),
         )
-
-    def novelty_of(self, features: Tensor, placed: Tensor) -> Tensor:
-        """Return how far images are from every class and every example (n,)."""
-        examples = self.example_directions.to(features)
-        return self.novelty(*how_far(self.answer, placed, directions(features), examples))
 
     def place(self, compute: Compute) -> "LabelModel":
         """Move to a device and take on its precision; return self."""
-        self.encoder.place(compute)
+        self.describer.place(compute)
         return self
 
+    def as_start(self) -> Pretrained:
+        """Return encoder and PCN to start a further labelling from."""
+        return Pretrained(self.encoder, self.pcn, {"previous_run": self.provenance})
+
     def save(self, folder: Path) -> None:
-        """Write both files; the JSON last: it never speaks of weights that are not there."""
-        tensors = {f"encoder.{k}": v for k, v in self.encoder.state_dict().items()}
-        tensors |= {f"answer.{k}": v for k, v in _answer_tensors(self.answer).items()}
+        """Write all files; the JSON last: it never speaks of weights that are not there."""
+        names = [_encoder_file(i) for i in range(len(self.describer.encoders))]
+        for name, encoder in zip(names, self.describer.encoders, strict=True):
+            save_weights(folder / name, Pretrained(encoder, self.pcn, self.provenance), exact=True)
+        tensors = {f"rule.{k}": v for k, v in _rule_tensors(self.rule).items()}
         tensors["examples"] = self.examples
         tensors["example_directions"] = self.example_directions
         kept = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        write_atomically(folder / RULE, save(kept, metadata={"format": FORMAT}))
         meta = self.encoder.meta
         content = {
             "format": FORMAT,
             "classes": list(self.class_names),
             "encoder": meta.name,
             "encoder_source": asdict(meta.weights) if meta.weights else None,
+            "prototypes": self.pcn.summary,
             "preprocessing": {
-                "size_px": self.size_px,
+                "sizes_px": list(self.describer.sizes_px),
                 "resize": "both sides, bilinear with antialiasing",
                 "mean": list(meta.mean),
                 "std": list(meta.std),
                 "standardised": self.encoder.standardise,
-                "mirrored": self.mirrored,
-                "with_texture": self.with_texture,
+                "mirrored": self.describer.mirrored,
+                "texture_weight": self.describer.texture_weight,
             },
-            "rule": _answer_values(self.answer),
+            "rule": _rule_values(self.rule),
             "temperature": self.temperature,
             "acceptance": asdict(self.acceptance),
             "novelty": asdict(self.novelty),
@@ -120,37 +144,31 @@ class LabelModel:
             "example_class_ids": list(self.example_class_ids),
             "is_adapted": self.is_adapted,
             "provenance": self.provenance,
+            "sha256": {name: _sha256(folder / name) for name in (*names, RULE)},
         }
-        write_atomically(folder / "model.safetensors", save(kept, metadata={"format": FORMAT}))
         text = json.dumps(content, indent=1, ensure_ascii=True)
         write_atomically(folder / "model.json", text.encode())
 
     @classmethod
-    def load(cls, folder: Path) -> "LabelModel":
-        """Read what `save` wrote; a run's folder or its `model` folder."""
+    def load(cls, folder: Path, encoder: Encoder | None = None) -> "LabelModel":
+        """Read what `save` wrote; a run's folder or its `model` folder.
+
+        `encoder` is needed where the model stands on a module of your own.
+        """
         if (folder / "model").is_dir():
             folder = folder / "model"
         values, tensors = _read(folder)
-        encoder = ENCODERS.get(values["encoder"])()
-        state = _below(tensors, "encoder.")
-        try:
-            encoder.load_state_dict(state)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise WeightsError(
-                f"{folder / 'model.safetensors'} does not fit {values['encoder']}: {reason}"
-            ) from error
-        source = values["encoder_source"]
-        encoder.meta = replace(encoder.meta, weights=WeightsSource(**source) if source else None)
         preprocessing = values["preprocessing"]
-        encoder.standardise = preprocessing["standardised"]
+        sizes_px = tuple(preprocessing["sizes_px"])
+        parts = [load_weights(folder / _encoder_file(i), encoder) for i in range(len(sizes_px))]
+        encoders = tuple(part.encoder for part in parts)
         return cls(
-            encoder=encoder.eval(),
-            answer=_answer_of(values["rule"], _below(tensors, "answer.")),
+            describer=Describer(
+                encoders, sizes_px, preprocessing["mirrored"], preprocessing["texture_weight"]
+            ),
+            pcn=parts[0].pcn,
+            rule=_rule_of(values["rule"], _below(tensors, "rule.")),
             class_names=tuple(values["classes"]),
-            size_px=preprocessing["size_px"],
-            mirrored=preprocessing["mirrored"],
-            with_texture=preprocessing["with_texture"],
             temperature=values["temperature"],
             acceptance=Acceptance(**values["acceptance"]),
             novelty=Novelty(**values["novelty"]),
@@ -163,9 +181,10 @@ class LabelModel:
         )
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_model_record(folder: Path) -> dict[str, Any]:
+    """Read `model.json` of a run's `model` folder, and check the files that it speaks of."""
     try:
-        values = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        values: dict[str, Any] = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         found = values.get("format")
     except FileNotFoundError as error:
         raise WeightsError(f"{folder} holds no model.json; give the folder of a run") from error
@@ -173,44 +192,61 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise WeightsError(f"{folder / 'model.json'} is damaged: {error}") from error
     if found != FORMAT:
         raise WeightsError(f"{folder} has format {found!r}, this version reads {FORMAT!r}")
-    path = folder / "model.safetensors"
+    for name, digest in values["sha256"].items():
+        path = folder / name
+        if not path.exists():
+            raise WeightsError(f"{path} is missing; run `appl label` again")
+        if _sha256(path) != digest:
+            raise WeightsError(
+                f"{path} is damaged or not this run's (SHA-256 differs); run `appl label` again"
+            )
+    return values
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    values = read_model_record(folder)
     try:
-        with safe_open(path, framework="pt") as file:
-            return values, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise WeightsError(f"{path} is missing; run `appl label` again") from error
+        return values, load((folder / RULE).read_bytes())
     except (SafetensorError, OSError) as error:
-        raise WeightsError(f"{path} is not a whole safetensors file: {error}") from error
+        raise WeightsError(f"{folder / RULE} is not a whole safetensors file: {error}") from error
+
+
+def _encoder_file(number: int) -> str:
+    return f"encoder-{number + 1}.safetensors" if number else "encoder.safetensors"
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
-def _answer_tensors(answer: Answer) -> dict[str, Tensor]:
-    if isinstance(answer, PrototypeAnswer):
-        return {"prototypes": answer.prototypes}
-    centres = {f"centre.{i}": c.centre for i, c in enumerate(answer.placing.centrings)}
-    return {"class_weights": answer.class_weights, **centres}
+def _rule_tensors(rule: Rule) -> dict[str, Tensor]:
+    if isinstance(rule, PrototypeRule):
+        return {"prototypes": rule.prototypes}
+    centres = {f"centre.{i}": c.centre for i, c in enumerate(rule.placing.centrings)}
+    return {"class_weights": rule.class_weights, **centres}
 
 
-def _answer_values(answer: Answer) -> dict[str, Any]:
-    if isinstance(answer, PrototypeAnswer):
-        return {"kind": "prototypes", "scale": answer.scale}
+def _rule_values(rule: Rule) -> dict[str, Any]:
+    if isinstance(rule, PrototypeRule):
+        return {"kind": "prototypes", "scale": rule.scale}
     return {
         "kind": "information",
-        "temperature": answer.temperature,
-        "shares": list(answer.placing.shares),
-        "takes_root": [centring.takes_root for centring in answer.placing.centrings],
+        "temperature": rule.temperature,
+        "shares": list(rule.placing.shares),
+        "takes_root": [centring.takes_root for centring in rule.placing.centrings],
     }
 
 
-def _answer_of(values: dict[str, Any], tensors: dict[str, Tensor]) -> Answer:
+def _rule_of(values: dict[str, Any], tensors: dict[str, Tensor]) -> Rule:
     if values["kind"] == "prototypes":
-        return PrototypeAnswer(tensors["prototypes"], values["scale"])
+        return PrototypeRule(tensors["prototypes"], values["scale"])
     centrings = tuple(
         Centring(takes_root, tensors[f"centre.{i}"])
         for i, takes_root in enumerate(values["takes_root"])
     )
     placing = Placing(centrings, tuple(values["shares"]))
-    return InformedAnswer(placing, tensors["class_weights"], values["temperature"])
+    return InformationRule(placing, tensors["class_weights"], values["temperature"])

@@ -1,9 +1,9 @@
 """None of these: how far an image is from every class and every example, beside left-out examples.
 
-Two distances, since each misses strangers that the other finds. Where classes are told apart,
-features are centred on the task, and that makes strangers look ordinary; so the second distance is
-taken before it. Their mean found more strangers than any of a hundred other scores on development
-domains (docs/trust.md).
+Two distances, since each misses out-of-distribution images that the other finds. Where classes are
+told apart, features are centred on the task, and that makes those look ordinary; so the second
+distance is taken before it. Their mean found more of them than a hundred other scores did on
+development domains (docs/trust.md).
 """
 
 from dataclasses import dataclass
@@ -44,5 +44,5 @@ class Novelty:
 def _reference(left_out: Tensor, pile: Tensor) -> float:
     if not len(left_out):
         return float("inf")
-    # Copies of one image are no distance apart; dividing by that would make all else a stranger.
+    # Copies of one image are no distance apart; dividing by that would make all else novel.
     return max(float(torch.quantile(left_out.double(), REFERENCE_SHARE)), 1e-6) * middle(pile)

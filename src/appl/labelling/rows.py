@@ -1,4 +1,4 @@
-"""The rows of `labels.csv`: one an image of the pile, in columns that do not change in silence."""
+"""The rows of `labels.csv`: one per image of the pile, in columns that do not change in silence."""
 
 import csv
 import io
@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Literal
-
-import torch
 
 from appl.core.files import write_atomically
 from appl.errors import DataError
@@ -117,8 +115,3 @@ def label_counts(rows: Iterable[LabelRow]) -> dict[str, int]:
     for row in rows:
         counts[row.decision] = counts.get(row.decision, 0) + 1
     return counts
-
-
-def judge_names(model: LabelModel, names: Sequence[str], images: torch.Tensor) -> list[LabelRow]:
-    """Judge images and return their rows."""
-    return rows_of(model, names, model.judge(images))

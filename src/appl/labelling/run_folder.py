@@ -1,10 +1,12 @@
 """The folder of a run: what it holds, whose it is, how far it came.
 
 RUN/
-  labels.csv           a row an image of the pile
-  model/               the adapted model
+  labels.csv           one row per image of the pile
+  model/               the model
   history.*            how it came about
-  run.json             everything needed to repeat it
+  corrections.csv      what a person said of single images, newest last
+  run.json             everything needed to repeat it, and the digests of the files above
+  images/              small pictures of the pile and of the examples, for the report
   work/                decoded images; gone when the run is finished
 """
 
@@ -21,48 +23,38 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 
 from appl._version import __version__
 from appl.core.files import write_atomically
 from appl.errors import DataError
 from appl.labelling.history import History
 from appl.labelling.inputs import Inputs, shown
-from appl.labelling.model import LabelModel
+from appl.labelling.model import read_model_record
 from appl.labelling.rows import LABELS_VERSION, LabelRow, read_rows
 from appl.settings.labelling import LabelSettings
-from appl.training.shipped import weights_digest
-from appl.training.weights import Pretrained
+from appl.weights import Pretrained, weights_digest
 
-FORMAT = "appl-run-2"
+FORMAT = "appl-run-3"
+LABELS = "labels.csv"
+# Files whose digests the record carries.
+SEALED = (LABELS, "model/model.json", "history.json", "history.safetensors")
 
 
 @dataclass
-class Run:
-    """A run's folder and what is known of it."""
+class RunFolder:
+    """A run's folder and its record; `lock` is held while this process writes there."""
 
-    folder: Path
-    inputs: Inputs
-    settings: LabelSettings
+    path: Path
     record: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def model(self) -> LabelModel:
-        """The adapted model."""
-        return LabelModel.load(self.folder)
-
-    @property
-    def history(self) -> History:
-        """How the model came about."""
-        return History.load(self.folder)
-
-    @property
-    def rows(self) -> list[LabelRow]:
-        """The labels."""
-        return read_rows(self.folder / "labels.csv")
+    lock: FileLock | None = None
 
     def save(self) -> None:
-        """Write the record, whole."""
-        write_atomically(self.folder / "run.json", json.dumps(self.record, indent=1).encode())
+        """Write the record, whole, with the digests of what is there."""
+        self.record["sha256"] = {
+            name: _sha256(self.path / name) for name in SEALED if (self.path / name).exists()
+        }
+        write_atomically(self.path / "run.json", json.dumps(self.record, indent=1).encode())
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -72,17 +64,63 @@ class Run:
         self.record["seconds"][stage] = round(time.perf_counter() - began, 2)
         self.save()
 
+    def checked(self, name: str) -> Path:
+        """Return a file of the run that is as the run wrote it."""
+        path = self.path / name
+        known = self.record["sha256"].get(name)
+        if known is not None and path.exists() and _sha256(path) != known:
+            raise DataError(
+                f"{path} is not what the run wrote (SHA-256 differs); restore it, or give the "
+                "`appl label` command again with another --out"
+            )
+        return path
 
-def open_run(
+    def rows(self) -> list[LabelRow]:
+        """Read the labels."""
+        return read_rows(self.checked(LABELS))
+
+    def history(self) -> History:
+        """Read how the model came about."""
+        for name in ("history.json", "history.safetensors"):
+            self.checked(name)
+        return History.load(self.path)
+
+    def model_record(self) -> dict[str, Any]:
+        """Read what the model is, without its weights."""
+        return read_model_record(self.checked("model/model.json").parent)
+
+    def finish(self) -> None:
+        """Mark the run as finished and drop its decoded images."""
+        shutil.rmtree(self.path / "work", ignore_errors=True)
+        self.record["state"] = "finished"
+        self.save()
+
+    def release(self) -> None:
+        """Let other processes write to the folder."""
+        if self.lock is not None:
+            self.lock.release()
+            # Nobody else has it: who waits for it holds its place open, and looks again.
+            (self.path / ".lock").unlink(missing_ok=True)
+            self.lock = None
+
+
+def open_for_writing(
     inputs: Inputs, settings: LabelSettings, folder: Path, size_px: int, start: Pretrained
-) -> Run:
-    """Start a run in an empty folder, or go on with the one that the same command started."""
+) -> RunFolder:
+    """Start a run in an empty folder, or go on with the one that the same command started.
+
+    The folder is locked until `release` or the end of the process, however that comes about.
+    """
     identity = _identity(inputs, settings, size_px, weights_digest(start))
-    run = Run(folder, inputs, settings)
     path = folder / "run.json"
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; choose another --out")
-    if path.exists():
+    is_new = not path.exists()
+    if is_new and folder.exists() and any(f.name != ".lock" for f in folder.iterdir()):
+        raise DataError(f"{folder} is not empty and holds no run; choose another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    run = RunFolder(folder, lock=_locked(folder))
+    if not is_new:
         try:
             run.record = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
@@ -93,9 +131,6 @@ def open_run(
                 "--out, or remove it"
             )
         return run
-    if folder.exists() and any(folder.iterdir()):
-        raise DataError(f"{folder} is not empty and holds no run; choose another --out")
-    folder.mkdir(parents=True, exist_ok=True)
     meta = start.encoder.meta
     run.record = {
         "format": FORMAT,
@@ -104,7 +139,7 @@ def open_run(
         "identity": identity,
         "version": __version__,
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "encoder": {"name": meta.name, "source": meta.source},
+        "encoder": {"name": meta.name, "source": meta.source, "prototypes": start.pcn.summary},
         "size_px": size_px,
         "settings": asdict(settings),
         "classes": {name: inputs.class_ids.count(i) for i, name in enumerate(inputs.class_names)},
@@ -118,15 +153,8 @@ def open_run(
     return run
 
 
-def finish(run: Run) -> None:
-    """Mark a run as finished and drop its decoded images."""
-    shutil.rmtree(run.folder / "work", ignore_errors=True)
-    run.record["state"] = "finished"
-    run.save()
-
-
-def open_finished(folder: Path) -> dict[str, Any]:
-    """Return the record of a run that has labels."""
+def open_finished(folder: Path) -> RunFolder:
+    """Open a run that has labels, to read it."""
     try:
         record: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -139,7 +167,33 @@ def open_finished(folder: Path) -> dict[str, Any]:
         )
     if record["state"] not in ("labelled", "finished"):
         raise DataError(f"{folder} is not finished; give its `appl label` command again")
-    return record
+    return RunFolder(folder, record)
+
+
+def pile_thumbnails(folder: Path) -> Path:
+    """Name the stem of the pile's small pictures, in the order of the rows."""
+    return folder / "images" / "pile"
+
+
+def support_thumbnails(folder: Path) -> Path:
+    """Name the stem of the examples' small pictures, in the order of the record's `support`."""
+    return folder / "images" / "support"
+
+
+def _locked(folder: Path) -> FileLock:
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise DataError(
+            f"{folder} is being written by another `appl` command; wait until it is done, or "
+            "choose another --out"
+        ) from error
+    return lock
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _identity(inputs: Inputs, settings: LabelSettings, size_px: int, weights: str) -> str:

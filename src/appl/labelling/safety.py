@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from appl.labelling.left_out import LeftOut
-from appl.method.outcome import IterationRecord
+from appl.method.algorithm2 import IterationRecord
 
 SWALLOWED_SHARE = 0.3  # of the pile: one class took so much more than at the start
 CHURN_SHARE = 0.15  # of the labels: so many still change at the end

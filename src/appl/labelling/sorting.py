@@ -26,7 +26,7 @@ def sort_files(rows: list[LabelRow], inputs: Inputs, folder: Path, how: str) -> 
             continue
         if how == "link":
             place.symlink_to(path.resolve())
-        elif path.exists():
+        elif path.is_file():
             shutil.copyfile(path, place)
 
 

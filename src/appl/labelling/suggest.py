@@ -6,9 +6,10 @@ import numpy as np
 import torch
 
 from appl.core.distances import squared_distances
+from appl.images.store import read_one
 from appl.labelling.model import LabelModel
-from appl.labelling.reading import read_one
-from appl.labelling.rows import LabelRow, read_rows
+from appl.labelling.rows import LabelRow
+from appl.labelling.run_folder import open_finished
 
 CANDIDATES_EACH = 20  # looked at for each image that is asked for
 
@@ -19,8 +20,9 @@ def suggest(folder: Path, n: int) -> list[LabelRow]:
     Among the least sure ones, one after the other is taken by its doubt times its squared distance
     to the nearest image that has a label or was taken already.
     """
+    run = open_finished(folder)
     model = LabelModel.load(folder)
-    rows = [row for row in read_rows(folder / "labels.csv") if row.decision != "unreadable"]
+    rows = [row for row in run.rows() if row.decision != "unreadable"]
     rows.sort(key=_margin)
     candidates, images = [], []
     for row in rows[: CANDIDATES_EACH * n]:
@@ -31,7 +33,7 @@ def suggest(folder: Path, n: int) -> list[LabelRow]:
     if not candidates:
         return []
     vectors = model.describe(torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2))
-    placed = model.answer.place(vectors)
+    placed = model.rule.place(vectors)
     # Never quite zero: where all are sure, those unlike the others are still worth a look.
     doubt = torch.tensor([1.001 - _margin(row) for row in candidates])
     distance = squared_distances(placed, model.examples).amin(1)

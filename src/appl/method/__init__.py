@@ -1,1 +1,1 @@
-"""The paper: prototypes, losses, moving average, and its two algorithms. Tensors only."""
+"""The paper and nothing else: slots → PCN → losses → moving average → Algorithm 1 → Algorithm 2."""

@@ -1,5 +1,7 @@
 """The classifier of a task: supports grouped into slots, then prototypes (eq. prototypes)."""
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from appl.core.distances import class_means, left_out_means, squared_distances, with_own_distance
@@ -49,3 +51,23 @@ class PrototypeClassifier:
         if self._slots is None:
             raise RuntimeError("call group() before asking for prototypes")
         return self._slots
+
+
+@dataclass(frozen=True)
+class PrototypeRule:
+    """The paper's own answer for any image: the nearest prototype (eq. 1)."""
+
+    prototypes: Tensor  # (n_way, width)
+    scale: float
+
+    def place(self, vectors: list[Tensor]) -> Tensor:
+        """Bring images to where distances are taken: their features (n, width)."""
+        return vectors[0]
+
+    def distances(self, placed: Tensor) -> Tensor:
+        """Return the squared distances of placed images to the prototypes (n, n_way)."""
+        return squared_distances(placed, self.prototypes)
+
+    def scores(self, placed: Tensor) -> Tensor:
+        """Return the scores of placed images (n, n_way), higher is better."""
+        return -self.scale * self.distances(placed)

@@ -8,22 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from appl.benchmark.adaptation_logs import adaptation_log_grid
 from appl.benchmark.collection import Collection, Stored
 from appl.benchmark.compare import Comparison, compare_rows
-from appl.benchmark.courses import course_grid
 from appl.benchmark.curves import sensitivity_curves
 from appl.benchmark.grids import Grid, column_titles, make_grids
 from appl.benchmark.tables import ResultTable, make_table
 from appl.core.files import write_atomically
 from appl.errors import DataError
-from appl.report.charts import Chart
-from appl.report.figures import (
-    colour_names,
-    curve_panels,
-    difference_panel,
-    inline_svg,
-    scatter_panel,
-)
+from appl.report.benchmark_figures import curve_panels, difference_panel, scatter_panel
+from appl.report.embedding import Chart, inline_svg
+from appl.report.palette import colour_names
 from appl.report.rendering import render_template
 from appl.report.words import counted, listed
 
@@ -94,13 +89,13 @@ def write_benchmark_page(collections: Sequence[Collection], path: Path) -> None:
 def _part(anchor: str, title: str, collections: list[Collection]) -> Part:
     table = make_table(collections)
     is_sweep = bool(collections[0].outline.settings.sensitivity.preset)
-    course = course_grid(collections)
+    log = adaptation_log_grid(collections)
     return Part(
         anchor=anchor,
         title=title,
         weights=table.outline.weights_digest,
         is_sweep=is_sweep,
-        grids=(*make_grids(table), *([course] if course else [])),
+        grids=(*make_grids(table), *([log] if log else [])),
         charts=() if is_sweep else tuple(_difference_charts(table)),
         panels=tuple(_curves(collections[0]) if is_sweep else _scatters(table, collections)),
         times=tuple(_times(table, collections)),
@@ -134,7 +129,7 @@ def _scatters(table: ResultTable, collections: list[Collection]) -> Iterator[Cha
             comparison = compare_rows(collections, row, table.reference)
         except DataError:
             continue  # no episode in common yet
-        label = f"{row} against {table.reference}, an episode a point"
+        label = f"{row} against {table.reference}, one point per episode"
         panel = scatter_panel(comparison, colours, legend=False, n_drawn=N_DRAWN)
         yield Chart(
             row,

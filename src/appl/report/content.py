@@ -1,6 +1,5 @@
 """What a run left in its folder, read for the report: no weights, so it takes no time."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from appl.errors import DataError
+from appl.images.thumbnails import Thumbnails
 from appl.labelling.confidence import Acceptance
 from appl.labelling.history import History
 from appl.labelling.inputs import shown
-from appl.labelling.rows import LabelRow, read_rows
-from appl.labelling.run_folder import open_finished
+from appl.labelling.rows import LabelRow
+from appl.labelling.run_folder import open_finished, pile_thumbnails, support_thumbnails
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,20 @@ class RunContent:
     model: dict[str, Any]  # model.json
     history: History
     rows: list[LabelRow]
+    pile_thumbnails: Thumbnails | None  # in the order of the rows
+    support_thumbnails: Thumbnails | None  # in the order of the record's `support`
 
     @classmethod
     def load(cls, folder: Path) -> "RunContent":
         """Read a run that has labels."""
+        run = open_finished(folder)
         return cls(
-            open_finished(folder),
-            _read_json(folder / "model" / "model.json"),
-            History.load(folder),
-            read_rows(folder / "labels.csv"),
+            run.record,
+            run.model_record(),
+            run.history(),
+            run.rows(),
+            _thumbnails(pile_thumbnails(folder)),
+            _thumbnails(support_thumbnails(folder)),
         )
 
     @property
@@ -84,11 +89,8 @@ class RunContent:
         return Counter(row.decision for row in self.rows)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _thumbnails(stem: Path) -> Thumbnails | None:
     try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is missing; give the `appl label` command again") from error
-    except ValueError as error:
-        raise DataError(f"{path} is damaged: {error}") from error
-    return values
+        return Thumbnails.open(stem)
+    except DataError:  # removed since: a page without pictures is better than none
+        return None

@@ -1,16 +1,16 @@
 """The map of the images: alike ones lie together, before and after the adaptation.
 
-It is a picture that needs no script; `report.js` adds the thumbnail under the pointer.
+The template draws the points, which need no script; `report.js` adds the thumbnail under the
+pointer.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from markupsafe import Markup
 
 from appl.report.content import RunContent
-from appl.report.svg import Plot, tag
+from appl.report.maps import two_maps
 from appl.report.words import counted, file_name, percent, short
 
 WIDTH, EDGE = 520.0, 14.0
@@ -23,7 +23,6 @@ SHAPES = (  # around (0, 0), alike in area
     "M0-5L5 0L0 5L-5 0z",
     "M0 4.9L4.6-3.4H-4.6z",
 )
-CROSS = "M-3.5-3.5L3.5 3.5M-3.5 3.5L3.5-3.5"
 
 
 @dataclass(frozen=True)
@@ -35,51 +34,70 @@ class Marker:
     words: str
 
 
+OUT_OF_DISTRIBUTION = Marker("outside", "M-3.5-3.5L3.5 3.5M-3.5 3.5L3.5-3.5", "none of these")
+
+
+@dataclass(frozen=True)
+class MapPoint:
+    """An image on a map: where, as which class, and what is said of it."""
+
+    key: str  # of its picture
+    x: float
+    y: float
+    marker: Marker
+    words: str
+    is_example: bool
+
+
+@dataclass(frozen=True)
+class ImageMap:
+    """Points in a frame as wide as that of every map; `label` is for a screen reader."""
+
+    title: str
+    label: str
+    width: float
+    height: float
+    points: tuple[MapPoint, ...]
+
+
 @dataclass(frozen=True)
 class ImageMaps:
     """One map, or one before and one after."""
 
-    titles: tuple[str, ...]
-    drawings: tuple[Markup, ...]
+    maps: tuple[ImageMap, ...]
     legend: tuple[Marker, ...]
     rows: tuple[int, ...]  # of the pile that are on the map
     note: str
 
 
-def draw_maps(content: RunContent, slots: dict[str, int]) -> ImageMaps:
-    """Draw the examples and the pile's images that the adaptation knew."""
+def make_maps(content: RunContent, slots: dict[str, int]) -> ImageMaps:
+    """Place the examples and the pile's images that the adaptation knew."""
     history = content.history
-    n_examples = history.maps.shape[1] - len(history.pool)
+    n_examples = history.vectors.shape[1] - len(history.pool)
     pool = history.pool.tolist()
     places = _drawn_places(pool, len(content.rows))
-    maps = history.maps
-    is_moved = content.is_adapted and not torch.equal(maps[0], maps[1])
-    shown = [*maps] if is_moved else [maps[0]]
-    height = _height(shown)
-    drawings = []
-    for points in shown:
-        plot = _frame(points, height)
-        parts = [
-            _pile_point(content, slots, pool[place], plot, points[n_examples + place].tolist())
-            for place in places
+    before, after = two_maps(history.vectors)
+    shown = {"Your images": before}
+    if content.is_adapted and not torch.equal(before, after):
+        shown = {"Before the adaptation": before, "After the adaptation": after}
+    height = _height([*shown.values()])
+    label = f"Map of {counted(len(places), 'image')} and {counted(n_examples, 'example')}"
+    maps = []
+    for title, points in shown.items():
+        at = fitted(points, height).tolist()
+        marks = [
+            *(_pile_point(content, slots, pool[i], at[n_examples + i]) for i in places),
+            *(
+                _example_point(content, slots, i, at[i])
+                for i in range(min(n_examples, len(content.examples)))
+            ),
         ]
-        parts += [
-            _example_point(content, slots, i, plot, points[i].tolist())
-            for i in range(min(n_examples, len(content.examples)))
-        ]
-        label = f"Map of {counted(len(places), 'image')} and {counted(n_examples, 'example')}"
-        drawings.append(plot.drawing(label, *parts, class_="map"))
+        maps.append(ImageMap(title, label, WIDTH, height, tuple(marks)))
     rows = tuple(pool[place] for place in places)
     note = ""
     if len(rows) < len(content.rows) - content.decisions["unreadable"]:
         note = f"It shows {counted(len(rows), 'image')} of {len(content.rows):,}, drawn by chance."
-    return ImageMaps(
-        ("Before the adaptation", "After the adaptation") if is_moved else ("Your images",),
-        tuple(drawings),
-        _legend(content, slots, rows),
-        rows,
-        note,
-    )
+    return ImageMaps(tuple(maps), _legend(content, slots, rows), rows, note)
 
 
 def marker_of(slots: dict[str, int], class_name: str) -> Marker:
@@ -97,7 +115,7 @@ def _legend(content: RunContent, slots: dict[str, int], rows: Sequence[int]) -> 
     legend = [marker for style, marker in sorted(markers.items()) if style != "other"]
     legend += [markers["other"]] if "other" in markers else []
     if any(content.rows[row].decision == "none-of-these" for row in rows):
-        legend.append(Marker("stranger", CROSS, "none of these"))
+        legend.append(OUT_OF_DISTRIBUTION)
     return tuple(legend)
 
 
@@ -114,44 +132,31 @@ def _height(maps: Sequence[torch.Tensor]) -> float:
     return min(max(tallest * (WIDTH - 2 * EDGE) + 2 * EDGE, HEIGHTS[0]), HEIGHTS[1])
 
 
-def _frame(points: torch.Tensor, height: float) -> Plot:
-    """Return a frame in which the points fill the picture and keep their proportions."""
+def fitted(points: torch.Tensor, height: float) -> torch.Tensor:
+    """Move points into a picture, whose y counts downwards; they fill it and keep proportions."""
     low, high = points.amin(0), points.amax(0)
-    room = torch.tensor([WIDTH - 2 * EDGE, height - 2 * EDGE])
-    scale = float(((high - low) / room).max()) or 1.0
-    middle, half = (low + high) / 2, room * scale / 2
-    (x_low, y_low), (x_high, y_high) = (middle - half).tolist(), (middle + half).tolist()
-    return Plot((x_low, x_high), (y_low, y_high), WIDTH, height, EDGE, EDGE, EDGE, EDGE)
+    size = torch.tensor([WIDTH, height])
+    scale = float(((high - low) / (size - 2 * EDGE)).max()) or 1.0
+    upright = torch.tensor([1.0, -1.0])
+    return (points - (low + high) / 2) / scale * upright + size / 2
 
 
 def _pile_point(
-    content: RunContent, slots: dict[str, int], row: int, plot: Plot, at: list[float]
-) -> Markup:
+    content: RunContent, slots: dict[str, int], row: int, at: Sequence[float]
+) -> MapPoint:
     found = content.rows[row]
     marker = marker_of(slots, found.label)
     words = f"{short(found.label, 40)}, {percent(found.confidence)}"
     if found.decision == "none-of-these":
-        marker, words = Marker("stranger", CROSS, ""), f"none of these ({words})"
-    return _point(marker, f"r{row}", plot, at, f"{short(file_name(found.path), 60)}\n{words}")
+        marker, words = OUT_OF_DISTRIBUTION, f"none of these ({words})"
+    words = f"{short(file_name(found.path), 60)}\n{words}"
+    return MapPoint(f"r{row}", at[0], at[1], marker, words, is_example=False)
 
 
 def _example_point(
-    content: RunContent, slots: dict[str, int], index: int, plot: Plot, at: list[float]
-) -> Markup:
+    content: RunContent, slots: dict[str, int], index: int, at: Sequence[float]
+) -> MapPoint:
     example = content.examples[index]
     name = content.class_names[example.class_id]
     words = f"{short(file_name(example.path), 60)}\nyour example of {short(name, 40)}"
-    return _point(marker_of(slots, name), f"e{index}", plot, at, words)
-
-
-def _point(marker: Marker, key: str, plot: Plot, at: list[float], words: str) -> Markup:
-    size = 2.0 if key.startswith("e") else 1.0
-    return tag(
-        "path",
-        tag("title", words),
-        class_=f"{marker.style} example" if size > 1 else marker.style,
-        d=marker.shape,
-        transform=f"translate({plot.x(at[0]):.1f} {plot.y(at[1]):.1f})"
-        + (f" scale({size:.1f})" if size > 1 else ""),
-        data_p=key,
-    )
+    return MapPoint(f"e{index}", at[0], at[1], marker_of(slots, name), words, is_example=True)

@@ -1,7 +1,7 @@
 """The report of a run: one HTML file, made to be looked at, that needs nothing else.
 
 Pictures are inside as data URIs, charts as SVG; class and file names are escaped by the template
-and by `svg`. It is for a person who knows the images, not the method.
+and in `embedding`. It is for a person who knows the images, not the method.
 """
 
 from collections.abc import Iterator
@@ -11,20 +11,16 @@ from typing import Any
 
 from appl.core.files import write_atomically
 from appl.labelling.novelty import NOVEL_AT
-from appl.report.charts import (
-    Chart,
-    balance_chart,
-    colour_slots,
-    confidence_chart,
-    curve_charts,
-    trust_chart,
-)
+from appl.report.adaptation_charts import balance_chart, curve_charts
 from appl.report.content import RunContent
-from appl.report.image_map import ImageMaps, draw_maps
+from appl.report.embedding import Chart
+from appl.report.image_map import ImageMaps, make_maps
+from appl.report.label_charts import confidence_chart, trust_chart
+from appl.report.palette import colour_slots
+from appl.report.pictures import find_pictures
 from appl.report.remarks import Doubt, Remark, find_doubts, find_remarks, why_not_adapted
 from appl.report.rendering import render_template
 from appl.report.sheets import MAX_PICTURES, Sheets, choose_sheets, spare_rows
-from appl.report.thumbnails import make_thumbnails
 from appl.report.words import counted, listed
 
 FOLD_FROM = 13  # classes: with so many, each sheet is folded
@@ -55,11 +51,11 @@ class Page:
     confidence: tuple[Chart, ...]
     trust_missing: bool
     maps: ImageMaps
-    spare: tuple[tuple[str, str], ...]  # key and path of pictures that only the map shows
+    spare: tuple[str, ...]  # keys of pictures that only the map shows
     curves: tuple[Chart, ...]
     why_not_adapted: str
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    pictures: dict[str, str]  # data URI by path; empty: no picture
+    pictures: dict[str, str]  # data URI by key; empty: no picture
 
 
 def write_report(folder: Path) -> Path:
@@ -83,11 +79,8 @@ def compose(content: RunContent) -> Page:
     sheets = choose_sheets(content)
     doubts, n_more_doubts = find_doubts(content)
     tiles = [*sheets.tiles, *(doubt.tile for doubt in doubts)]
-    maps = draw_maps(content, slots)
-    spare = tuple(
-        (f"r{row}", content.rows[row].path)
-        for row in spare_rows(tiles, maps.rows, MAX_PICTURES - len(tiles))
-    )
+    maps = make_maps(content, slots)
+    spare = tuple(f"r{row}" for row in spare_rows(tiles, maps.rows, MAX_PICTURES - len(tiles)))
     trust = trust_chart(content.history.left_out, content.model["temperature"])
     confidence = confidence_chart(content.rows, content.acceptance.threshold)
     records = content.history.records
@@ -111,7 +104,7 @@ def compose(content: RunContent) -> Page:
         ),
         why_not_adapted=why_not_adapted(content),
         facts=tuple(_facts(content)),
-        pictures=make_thumbnails([*(tile.path for tile in tiles), *(path for _, path in spare)]),
+        pictures=find_pictures(content, [*(tile.key for tile in tiles), *spare]),
     )
 
 
@@ -132,8 +125,8 @@ def _summary(content: RunContent) -> tuple[str, str]:
         f"{n_review:,} {'is' if n_review == 1 else 'are'} for you to review",
     ]
     if found["none-of-these"]:
-        strangers = counted(found["none-of-these"], "image looks", "images look")
-        parts.append(f"{strangers} like none of your classes")
+        novel = counted(found["none-of-these"], "image looks", "images look")
+        parts.append(f"{novel} like none of your classes")
     if found["unreadable"]:
         parts.append(f"{counted(found['unreadable'], 'file')} could not be read")
     return f"{examples} of {classes} were used to label {images}, {how}.", f"{listed(parts)}."
@@ -156,8 +149,8 @@ def _numbers(content: RunContent) -> Iterator[NumberTile]:
         )
     yield NumberTile(found["accept"], "accepted", meaning, "accept")
     yield NumberTile(found["review"], "to review", "not sure enough: look at these", "review")
-    strangers = found["none-of-these"]
-    yield NumberTile(strangers, "none of these", "unlike every class you gave", "none-of-these")
+    novel = found["none-of-these"]
+    yield NumberTile(novel, "none of these", "unlike every class you gave", "none-of-these")
     if found["unreadable"]:
         meaning = "could not be opened; labels.csv says why"
         yield NumberTile(found["unreadable"], "unreadable", meaning, "unreadable")
@@ -167,11 +160,16 @@ def _facts(content: RunContent) -> Iterator[tuple[str, tuple[tuple[str, str], ..
     """Yield what is needed to repeat the run, group by group."""
     record, model = content.record, content.model
     source = model.get("encoder_source") or {}
-    encoder = {"network": model["encoder"], **source, **model.get("preprocessing", {})}
+    encoder = {
+        "network": model["encoder"],
+        "prototype_network": model["prototypes"],
+        **source,
+        **model.get("preprocessing", {}),
+    }
     rule = {
         "temperature": model["temperature"],
         "novelty": model["novelty"],
-        "changes_borne": content.history.facts.get("changes") or "none",
+        "augmentations_tolerated": content.history.facts.get("augmentations") or "none",
         **model["acceptance"],
     }
     yield "Network", _flat(encoder)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from appl.report.palette import MARKS, PALETTE
 from appl.report.words import breakable
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -19,4 +20,5 @@ def render_template(name: str, **values: object) -> str:
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = breakable
+    environment.globals |= {"palette": PALETTE, "marks": MARKS}
     return environment.get_template(name).render(**values)

@@ -17,7 +17,7 @@ from appl.report.words import file_name, percent, short
 MAX_PICTURES = 400
 EXAMPLE_PICTURES, CLASS_PICTURES = 120, 192  # for all classes together
 MOST_EXAMPLES, MOST_OF_CLASS = 5, 24  # for one class
-MOST_OF_PILE = 24  # strangers, and as many to review first
+MOST_OF_PILE = 24  # novel, and as many to review first
 NAME_LETTERS = 17  # of a file, below a picture
 MANY_CLASSES = 100  # only so many, the largest, have pictures
 
@@ -67,7 +67,7 @@ class Sheets:
 
     classes: tuple[ClassView, ...]
     review_first: tuple[Tile, ...]
-    strangers: tuple[Tile, ...]
+    novel: tuple[Tile, ...]
 
     @property
     def tiles(self) -> list[Tile]:
@@ -77,7 +77,7 @@ class Sheets:
             for view in self.classes
             for tile in (*view.examples, *view.surest, *view.least_sure)
         ]
-        return [*of_classes, *self.review_first, *self.strangers]
+        return [*of_classes, *self.review_first, *self.novel]
 
 
 def choose_sheets(content: RunContent) -> Sheets:
@@ -97,7 +97,7 @@ def choose_sheets(content: RunContent) -> Sheets:
             _unsure_tile(rows, i, names_label=True)
             for i in _Shown(rows).first(unsure, MOST_OF_PILE)
         ),
-        tuple(_stranger_tile(rows, i) for i in _Shown(rows).first(novel, MOST_OF_PILE)),
+        tuple(_novel_tile(rows, i) for i in _Shown(rows).first(novel, MOST_OF_PILE)),
     )
 
 
@@ -201,7 +201,7 @@ def _unsure_tile(rows: Sequence[LabelRow], i: int, *, names_label: bool = False)
     return _row_tile(rows, i, rows[i].label if names_label else "", _runner_up(rows[i]))
 
 
-def _stranger_tile(rows: Sequence[LabelRow], i: int) -> Tile:
+def _novel_tile(rows: Sequence[LabelRow], i: int) -> Tile:
     novelty = rows[i].novelty
     second = "" if novelty is None else f"distance {novelty:.1f}"
     return _row_tile(rows, i, rows[i].label, second)

@@ -1,12 +1,8 @@
 """What meta-trained methods share: an episode's features in one batch, the usual loss, a check."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import Tensor
 
 from appl.core.episode import Task
 from appl.encoders import Encoder
@@ -29,21 +25,6 @@ def task_maps(encoder: Encoder, task: Task) -> tuple[Tensor, Tensor]:
             f"{encoder.meta.name} gives vectors, this method compares maps; take another encoder"
         )
     return _parted(maps.to(torch.promote_types(maps.dtype, torch.float32)), task)
-
-
-@contextmanager
-def own_statistics(*networks: nn.Module) -> Iterator[None]:
-    """Let every batch norm use the batch at hand, and remember nothing of it."""
-    modules = [module for network in networks for module in network.modules()]
-    norms = [module for module in modules if isinstance(module, _BatchNorm)]
-    before = [(norm.training, norm.track_running_stats) for norm in norms]
-    for norm in norms:
-        norm.training, norm.track_running_stats = True, False
-    try:
-        yield
-    finally:
-        for norm, (training, tracks) in zip(norms, before, strict=True):
-            norm.training, norm.track_running_stats = training, tracks
 
 
 def query_cross_entropy(scores: Tensor, query_class_ids: Tensor) -> Tensor:

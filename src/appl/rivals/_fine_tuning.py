@@ -18,9 +18,8 @@ from appl.core.episode import Task
 from appl.core.methods import Solution
 from appl.core.seeds import generator_for
 from appl.encoders import Encoder
-from appl.settings._checks import check_ranges, setting
-
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+from appl.encoders.batch_statistics import with_batch_statistics
+from appl.settings.checks import check_ranges, setting
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class FineTuning(ABC):
     """The settings of the recipe; every rival that begins with it has them all."""
 
     n_epochs: int = setting(100, "over the supports", 0)
-    batch_size: int = setting(4, "supports a step; an epoch's last batch may be smaller", 1)
+    batch_size: int = setting(4, "supports per step; an epoch's last batch may be smaller", 1)
     head_rate: float = setting(0.01, "of the head's SGD", 0)
     head_momentum: float = setting(0.9, "of the head's SGD", 0, 1)
     head_dampening: float = setting(0.9, "of its momentum, which so is a mean of gradients", 0, 1)
@@ -116,27 +115,6 @@ class FineTuning(ABC):
     def solve(self, encoder: Encoder, pcn: nn.Module, task: Task) -> Solution:  # noqa: ARG002
         """Fit, then answer."""
         return self.answer_by(self.fit(encoder, task), task)
-
-
-def with_batch_statistics(encoder: Encoder, pixels: Tensor) -> Tensor:
-    """Encode normalised images, batch norms following them; the encoder is in eval mode after it.
-
-    A single image whose last map has one position has no variance: it goes by what the norms
-    remember. Only the norms are in train mode: a dropout would draw from the global random state.
-    """
-    follows = len(pixels) > 1 or _has_positions(encoder, pixels)
-    for module in encoder.modules():
-        if isinstance(module, NORMS):
-            module.train(follows)
-    features: Tensor = encoder(pixels)
-    encoder.eval()
-    return features
-
-
-@torch.no_grad()
-def _has_positions(encoder: Encoder, pixels: Tensor) -> bool:
-    maps = encoder.eval().run(pixels)
-    return maps.dim() == 4 and maps.shape[2:].numel() > 1
 
 
 def _first_head(

@@ -8,7 +8,7 @@ from appl.core.features import centre_and_normalise
 from appl.core.methods import METHODS, MethodCard, Solution
 from appl.core.propagation import propagate
 from appl.rivals._fine_tuning import FineTuning, Fitted
-from appl.settings._checks import setting
+from appl.settings.checks import setting
 
 
 @METHODS.register("adapted_propagation")

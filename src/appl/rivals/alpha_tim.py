@@ -1,4 +1,4 @@
-"""α-TIM (Veilleux et al., 2021): TIM with entropies that bear an uneven pile of queries."""
+"""α-TIM (Veilleux et al., 2021): TIM with entropies that tolerate an uneven pile of queries."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +12,7 @@ from appl.core.distances import class_means
 from appl.core.features import comparable
 from appl.core.information import descend, information_scores
 from appl.core.methods import METHODS, MethodCard
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("alpha_tim")
@@ -27,7 +27,7 @@ class AlphaTIM:
     card: ClassVar = MethodCard(
         title="α-TIM",
         paper="Veilleux et al., 2021",
-        summary="TIM with a softer pull to even classes",
+        summary="TIM with a softer preference for classes of equal size",
         takes="transductive",
     )
     alpha: float = setting(

@@ -9,7 +9,7 @@ from torch import Tensor
 from appl.core.features import comparable
 from appl.core.methods import METHODS, MethodCard
 from appl.core.rectification import rectified_means
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("bd_cspn")

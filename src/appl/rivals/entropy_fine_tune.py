@@ -13,8 +13,8 @@ from appl.core.episode import Task
 from appl.core.information import information_scores
 from appl.core.methods import METHODS, MethodCard, Solution
 from appl.encoders import Encoder
-from appl.rivals._fine_tuning import with_batch_statistics
-from appl.settings._checks import check_ranges, setting
+from appl.encoders.batch_statistics import with_batch_statistics
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("entropy_fine_tune")

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard, Solution
 from appl.rivals._fine_tuning import FineTuning, Fitted
-from appl.settings._checks import setting
+from appl.settings.checks import setting
 
 
 @METHODS.register("fine_tune")

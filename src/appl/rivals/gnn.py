@@ -13,8 +13,9 @@ from appl.core.draws import content_draws
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.encoders import Encoder
-from appl.rivals._episodic import check_n_way, own_statistics, query_cross_entropy, task_vectors
-from appl.settings._checks import check_ranges, setting
+from appl.encoders.batch_statistics import own_statistics
+from appl.rivals._episodic import check_n_way, query_cross_entropy, task_vectors
+from appl.settings.checks import check_ranges, setting
 
 # Pairs of nodes, where the statistics allow parts: near the size of the cache, twice as fast as
 # all at once, and the memory of 250 supports stays small.

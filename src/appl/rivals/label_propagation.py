@@ -8,7 +8,7 @@ from torch import Tensor
 from appl.core.features import centre_and_normalise
 from appl.core.methods import METHODS, MethodCard
 from appl.core.propagation import propagate
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("label_propagation")

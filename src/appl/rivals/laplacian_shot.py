@@ -11,7 +11,7 @@ from appl.core.distances import class_means, squared_distances
 from appl.core.features import comparable
 from appl.core.methods import METHODS, MethodCard
 from appl.core.rectification import rectified_means
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("laplacian_shot")

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from appl.core.methods import METHODS, MethodCard
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("linear_probe")

@@ -11,8 +11,9 @@ from torch.func import functional_call
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.encoders import Encoder
-from appl.rivals._episodic import check_n_way, own_statistics, query_cross_entropy
-from appl.settings._checks import check_ranges, setting
+from appl.encoders.batch_statistics import own_statistics
+from appl.rivals._episodic import check_n_way, query_cross_entropy
+from appl.settings.checks import check_ranges, setting
 
 Weights = dict[str, Tensor]
 

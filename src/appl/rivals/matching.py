@@ -12,7 +12,7 @@ from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.encoders import Encoder
 from appl.rivals._episodic import task_vectors
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("matching")

@@ -12,7 +12,7 @@ from appl.core.methods import METHODS, MethodCard
 from appl.encoders import Encoder
 from appl.rivals._episodic import query_cross_entropy, task_vectors
 from appl.rivals._simplex_qp import svm_dual
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("meta_opt")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from appl.core.distances import class_means
 from appl.core.methods import METHODS, MethodCard
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("nearest_centroid")

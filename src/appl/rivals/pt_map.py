@@ -10,7 +10,7 @@ from torch import Tensor
 
 from appl.core.distances import class_means, squared_distances
 from appl.core.methods import METHODS, MethodCard
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 TOLERANCE = 1e-6  # of the column sums, in queries
 
@@ -44,7 +44,7 @@ class PTMAP:
         """Return log P."""
         n_way = int(class_ids.max()) + 1
         support, other = self._powers(support), self._powers(query)
-        # Each set is centred by itself; the mean of class means bears unequal shots.
+        # Each set is centred by itself; the mean of class means tolerates unequal shots.
         support = F.normalize(support - class_means(support, class_ids, n_way).mean(0), dim=1)
         return self.assign(support, class_ids, F.normalize(other - other.mean(0), dim=1)).to(query)
 

@@ -12,7 +12,7 @@ from appl.core.distances import class_means
 from appl.core.features import comparable
 from appl.core.information import descend, information_scores, information_weights
 from appl.core.methods import METHODS, MethodCard
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @METHODS.register("tim")
@@ -83,6 +83,6 @@ class TIM:
             n_iterations=self.n_iterations,
             temperature=self.temperature,
             support_weight=self.support_weight,
-            evenness=self.marginal_weight,
-            certainty=self.conditional_weight,
+            marginal_weight=self.marginal_weight,
+            conditional_weight=self.conditional_weight,
         )

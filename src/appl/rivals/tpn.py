@@ -13,8 +13,9 @@ from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.core.propagation import diffuse
 from appl.encoders import Encoder
-from appl.rivals._episodic import own_statistics, query_cross_entropy, task_maps
-from appl.settings._checks import check_ranges, setting
+from appl.encoders.batch_statistics import own_statistics
+from appl.rivals._episodic import query_cross_entropy, task_maps
+from appl.settings.checks import check_ranges, setting
 
 LEAST_SIGMA = 1e-4  # a scale of zero would tear its image out of the graph for good
 

@@ -8,7 +8,8 @@ import torch
 
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard, Solution
-from appl.rivals._fine_tuning import FineTuning, Fitted, with_batch_statistics
+from appl.encoders.batch_statistics import with_batch_statistics
+from appl.rivals._fine_tuning import FineTuning, Fitted
 
 
 @METHODS.register("transductive_fine_tune")

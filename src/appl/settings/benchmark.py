@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from appl.errors import SettingsError
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 from appl.settings.presets import find_preset
 
 
@@ -12,14 +12,14 @@ from appl.settings.presets import find_preset
 class ProtocolSettings:
     """How episodes are drawn."""
 
-    n_way: int = setting(5, "classes an episode", 2)
-    n_shot: int = setting(5, "supports a class", 1)
-    n_query: int = setting(15, "queries a class, on average where they are uneven", 1)
+    n_way: int = setting(5, "classes per episode", 2)
+    n_shot: int = setting(5, "supports per class", 1)
+    n_query: int = setting(15, "queries per class, on average where they are uneven", 1)
     dirichlet: float = setting(
         0.0, "0: as many queries of each class; else shared out by a Dirichlet draw", 0
     )
     seed: int = setting(0, "of all episodes", 0)
-    n_strangers: int = setting(0, "queries more, of classes outside the episode", 0)
+    n_ood: int = setting(0, "queries more, of classes outside the episode", 0)
     groups_apart: bool = setting(
         False, "no patient or lesion has images among both supports and queries"
     )
@@ -32,7 +32,7 @@ class ProtocolSettings:
 
         So results from before it was there keep their keys.
         """
-        added = {"n_strangers", "groups_apart"}
+        added = {"n_ood", "groups_apart"}
         return {name: value for name, value in asdict(self).items() if value or name not in added}
 
 

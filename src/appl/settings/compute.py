@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @dataclass(frozen=True)

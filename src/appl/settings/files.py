@@ -10,7 +10,7 @@ from cattrs import Converter, transform_error
 from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
 
 from appl.errors import SettingsError
-from appl.settings._checks import suggest
+from appl.settings.checks import suggest
 
 S = TypeVar("S")
 
@@ -82,7 +82,9 @@ def to_toml(settings: Any) -> str:
 def with_changes(settings: S, **changes: Any) -> S:
     """Return a copy with some fields changed, nested groups by their own dict."""
     nested = {
-        key: replace(getattr(settings, key), **value) if isinstance(value, dict) else value
+        key: with_changes(getattr(settings, key), **value)
+        if isinstance(value, dict) and is_dataclass(getattr(settings, key))
+        else value
         for key, value in changes.items()
     }
     return replace(settings, **nested)  # type: ignore[type-var]
@@ -96,7 +98,11 @@ def _check_keys(group: Any, values: dict[str, Any], where: str) -> None:
                 f"{where}: unknown key {key!r} (value {value!r}); {suggest(key, list(known))}"
             )
         nested = known[key].type
-        if is_dataclass(nested) and isinstance(value, dict):
+        if is_dataclass(nested):
+            if not isinstance(value, dict):
+                raise SettingsError(
+                    f"{where}: {key} = {value!r} must be a table of settings; write [{key}]"
+                )
             _check_keys(nested, value, f"{where} [{key}]")
 
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from appl.settings._checks import check_ranges, setting
-from appl.settings.adaptation import AdaptSettings
+from appl.settings.checks import check_ranges, setting
+from appl.settings.solving import SolveSettings
 
 
-def _robust() -> AdaptSettings:
-    return AdaptSettings.preset("robust")
+def _robust() -> SolveSettings:
+    return SolveSettings.preset("robust")
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,11 @@ class LabelSettings:
     batch_images: int = setting(
         300, "images of the pile that one iteration takes; drawn where there are more", 1
     )
-    sort: Literal["no", "copy", "link"] = setting("no", "a folder a class beside the labels")
+    sort: Literal["no", "copy", "link"] = setting(
+        "no", "also put the images into one folder per class"
+    )
     seed: int = setting(0, "of the draws from a large pile", 0)
-    adaptation: AdaptSettings = field(default_factory=_robust)
+    solving: SolveSettings = field(default_factory=_robust)
 
     def __post_init__(self) -> None:
         check_ranges(self)

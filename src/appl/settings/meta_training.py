@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from appl.errors import SettingsError
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 from appl.settings.presets import find_preset
 from appl.settings.prototypes import PrototypeSettings
 
@@ -16,11 +16,11 @@ from appl.settings.prototypes import PrototypeSettings
 class MetaTrainSettings:
     """Algorithm 1: inner steps on the encoder with L_CE(S), an outer step on the PCN."""
 
-    n_way: int = setting(5, "classes a task", 2)
-    n_shot: int = setting(5, "supports a class (A18: always 5)", 1)
-    n_query: int = setting(15, "queries a class", 1)
+    n_way: int = setting(5, "classes per task", 2)
+    n_shot: int = setting(5, "supports per class (A18: always 5)", 1)
+    n_query: int = setting(15, "queries per class", 1)
     n_epochs: int = setting(400, "A16", 0)
-    n_tasks: int = setting(100, "A16: tasks an epoch", 1)
+    n_tasks: int = setting(100, "A16: tasks per epoch", 1)
     inner_steps: int = setting(1, "A7: maxiniters", 0)
     inner_rate: float = setting(1e-6, "A7: γ1", 0)
     inner_optimiser: Literal["gradient", "adam"] = setting("gradient", "A8")
@@ -55,7 +55,7 @@ class MetaTrainSettings:
     augment: bool = setting(True, "A17: the benchmark's crops, colours and mirrors")
     image_px: int = setting(224, "A23", 32)
     n_validation_episodes: int = setting(200, "5-way 5-shot episodes after each epoch", 1)
-    n_validation_images: int = setting(100, "images a validation class", 20)
+    n_validation_images: int = setting(100, "images per validation class", 20)
     seed: int = setting(0, "of tasks and initial weights", 0)
     prototypes: PrototypeSettings = field(default_factory=PrototypeSettings)
 

@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from appl.errors import SettingsError
-from appl.settings._checks import suggest
+from appl.settings.checks import suggest
 
 S = TypeVar("S")
 

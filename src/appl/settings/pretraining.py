@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,7 @@ class PretrainSettings:
 
     seed: int = setting(0, "orders, crops and initial weights", 0)
     n_epochs: int = setting(32, "passes over the training images", 1)
-    batch_size: int = setting(128, "images a step", 2)
+    batch_size: int = setting(128, "images per step", 2)
     crop_px: int = setting(
         64, "side of the random crops; validation uses the images' own, larger size", 32
     )
@@ -29,7 +29,7 @@ class PretrainSettings:
     )
     distillation_temperature: float = setting(4.0, "softens both sides of that comparison", 1e-3)
     n_validation_episodes: int = setting(200, "5-way 5-shot episodes after each epoch", 1)
-    n_validation_images: int = setting(100, "images a validation class", 20)
+    n_validation_images: int = setting(100, "images per validation class", 20)
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -6,7 +6,7 @@ Letters and numbers such as A20 or B17 name the ambiguities listed in docs/devia
 from dataclasses import dataclass
 from typing import Literal
 
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @dataclass(frozen=True)

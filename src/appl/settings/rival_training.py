@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from appl.settings._checks import check_ranges, setting
+from appl.settings.checks import check_ranges, setting
 
 
 @dataclass(frozen=True)
@@ -12,11 +12,11 @@ class RivalTrainSettings:
 
     method: str = "prototypical"  # see `appl methods`
     method_settings: dict[str, Any] = field(default_factory=dict)
-    n_way: int = setting(5, "classes a task", 2)
-    n_shot: int = setting(5, "supports a class: as many as it is tested with", 1)
-    n_query: int = setting(16, "queries a class", 1)
+    n_way: int = setting(5, "classes per task", 2)
+    n_shot: int = setting(5, "supports per class: as many as it is tested with", 1)
+    n_query: int = setting(16, "queries per class", 1)
     n_epochs: int = setting(30, "published: 400", 0)
-    n_tasks: int = setting(100, "tasks an epoch", 1)
+    n_tasks: int = setting(100, "tasks per epoch", 1)
     tasks_a_step: int = setting(1, "whose gradients are added up; MAML takes 4", 1)
     encoder_rate: float = setting(1e-5, "of Adam on the encoder; published: 1e-3 from scratch", 0)
     head_rate: float = setting(1e-3, "of Adam on the head", 0)
@@ -24,6 +24,7 @@ class RivalTrainSettings:
     augment: bool = setting(True, "the benchmark's crops, colours and mirrors")
     image_px: int = setting(84, "side of the images", 32)
     n_validation_episodes: int = setting(60, "after each epoch", 1)
+    n_validation_images: int = setting(100, "images per validation class", 20)
     model_selection: Literal["last", "best"] = setting("best", "by validation episodes")
     seed: int = setting(0, "of tasks, of the head's first weights, of feature-wise noise", 0)
 

@@ -1,6 +1,6 @@
-"""What is kept on disk: results, one row an episode, in SQLite."""
+"""What is kept on disk: results, one row per episode, in SQLite."""
 
 from appl.store.export import read_export, write_export
-from appl.store.results import EpisodeResult, ResultStore, Run
+from appl.store.results import EpisodeResult, ResultStore, RunKey
 
-__all__ = ["EpisodeResult", "ResultStore", "Run", "read_export", "write_export"]
+__all__ = ["EpisodeResult", "ResultStore", "RunKey", "read_export", "write_export"]

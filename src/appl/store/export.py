@@ -14,7 +14,8 @@ from pathlib import Path
 
 from appl.core.files import write_atomically
 from appl.errors import DataError
-from appl.store.results import EpisodeResult, ResultStore, Run
+from appl.store.migrations import migrate_settings
+from appl.store.results import EpisodeResult, ResultStore, RunKey
 
 COLUMNS = ("run", "episode", "accuracy", "seconds", "version", "finished_at", "record")
 SAME_AS_ABOVE = ("run", "version", "finished_at")
@@ -36,16 +37,16 @@ def write_export(store: ResultStore, folder: Path) -> None:
             writer.writerow(line | shorter)
             above = said
     described = {run.key[:16]: asdict(run) for run in runs}
-    data = json.dumps(store.standings(), indent=1, ensure_ascii=False) + "\n"
+    data = json.dumps(store.provenances(), indent=1, ensure_ascii=False) + "\n"
     write_atomically(folder / "data.json", data.encode())
     write_atomically(folder / "episodes.csv", text.getvalue().encode())
     write_atomically(folder / "runs.json", (json.dumps(described, indent=1) + "\n").encode())
 
 
 def read_export(store: ResultStore, folder: Path) -> None:
-    """Add what `write_export` wrote, now or in the days when every field was filled."""
+    """Add what `write_export` wrote, this version's or an earlier one's."""
     runs = {
-        name: Run(**run)
+        name: RunKey(**{**run, "settings": migrate_settings(run["method"], run["settings"])})
         for name, run in json.loads((folder / "runs.json").read_text(encoding="utf-8")).items()
     }
     by_run: dict[str, list[EpisodeResult]] = {name: [] for name in runs}
@@ -67,11 +68,11 @@ def read_export(store: ResultStore, folder: Path) -> None:
         store.add(runs[name], results)
     data = folder / "data.json"  # exports of schema 1 have none
     if data.exists():
-        for digest, standing in json.loads(data.read_text(encoding="utf-8")).items():
-            store.note_data(digest, standing)
+        for digest, provenance in json.loads(data.read_text(encoding="utf-8")).items():
+            store.note_data(digest, provenance)
 
 
-def _line(run: Run, result: EpisodeResult) -> dict[str, str]:
+def _line(run: RunKey, result: EpisodeResult) -> dict[str, str]:
     short = f"{result.accuracy:.4f}"
     is_exact = _accuracy(short, run) == result.accuracy
     record = json.dumps(result.record, separators=(",", ":")) if result.record else ""
@@ -86,7 +87,7 @@ def _line(run: Run, result: EpisodeResult) -> dict[str, str]:
     }
 
 
-def _accuracy(text: str, run: Run) -> float:
+def _accuracy(text: str, run: RunKey) -> float:
     """Return the share of right answers that four decimals stand for, or the number as it is."""
     value = float(text)
     n_query = int(run.protocol.get("n_way", 0) * run.protocol.get("n_query", 0))

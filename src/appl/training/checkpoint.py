@@ -1,27 +1,20 @@
-"""Checkpoints: what a training must know to go on to the bit, and where it comes from.
+"""Where a checkpoint comes from: a training goes on only from one of its own.
 
-A checkpoint is a torch file of tensors and plain values. Its origin says which training wrote it,
-with which settings, on which images and from which weights; a run goes on only where all of that
-is the same. Keys that an older version did not write are taken to agree.
+The origin says which training wrote it, with which settings, on which images and from which
+weights. Keys that an older version did not write are taken to agree.
 """
 
 import hashlib
-import io
-import pickle
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from appl.core.files import write_atomically
+from appl._version import __version__
 from appl.datasets.packed import PackedImages
-from appl.encoders import Encoder
+from appl.encoders import Encoder, WeightsSource
 from appl.errors import WeightsError
 from appl.settings.files import structure_settings
-
-# Keys of the origin that go into the header of exported weights.
-PROVENANCE = ("training", "settings", "history", "images", "started_from", "n_processes")
+from appl.weights.loading import UNRECORDED
 
 
 def origin_of(
@@ -48,7 +41,7 @@ def origin_of(
 
 def images_digest(source: PackedImages, *class_lists: list[str]) -> str:
     """Identify images, their size and which classes are for what."""
-    parts = [source.digest, str(source.pixels.shape[1]), *("\0".join(c) for c in class_lists)]
+    parts = [source.digest, str(source.size_px), *("\0".join(c) for c in class_lists)]
     return hashlib.sha256("\1".join(parts).encode()).hexdigest()
 
 
@@ -69,28 +62,23 @@ def check_origin(path: Path, saved: dict[str, Any], origin: dict[str, Any], sett
     raise WeightsError(f"{path} was made {reason}; choose another folder")
 
 
-def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
-    """Write tensors and plain values, all or nothing."""
-    buffer = io.BytesIO()
-    torch.save(content, buffer)
-    write_atomically(path, buffer.getvalue())
-
-
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read what `write_checkpoint` wrote, onto the processor."""
-    try:
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise WeightsError(f"no checkpoint at {path}") from error
-    except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
-        raise WeightsError(
-            f"{path} is not a whole checkpoint of `appl train`; remove it or give another"
-        ) from error
-    if not isinstance(saved, dict) or not {"settings", "encoder", "history"} <= set(saved):
-        raise WeightsError(f"{path} is not a checkpoint of `appl train`; give best.pt or last.pt")
-    return saved
-
-
 def _sha256(content: dict[str, Any]) -> str | None:
     started_from = content["started_from"]
     return None if started_from is None else str(started_from["sha256"])
+
+
+def trained_on(encoder: Encoder, source_name: str, image_px: int) -> None:
+    """Write into the encoder's record on which source, and at which size, it is now trained."""
+    before = encoder.meta.weights
+    names = before.trained_on.split(", then ") if before else []
+    # "miniImageNet, 64 training classes" is the source miniimagenet already.
+    known = [name for name in names if name.casefold().startswith(source_name.casefold())]
+    source_name = known[0] if known else source_name
+    licences = before.licence.split(", then ") if before else []
+    weights = WeightsSource(
+        "appl",
+        __version__,
+        ", then ".join(dict.fromkeys([*licences, UNRECORDED.licence])),
+        ", then ".join(dict.fromkeys([*names, source_name])),
+    )
+    encoder.meta = replace(encoder.meta, input_px=image_px, weights=weights)

@@ -28,8 +28,9 @@ from appl.datasets.episodes import draw_episode
 from appl.datasets.packed import PackedImages
 from appl.encoders import Encoder
 from appl.settings.files import to_toml
-from appl.training.checkpoint import check_origin, read_checkpoint, write_checkpoint
+from appl.training.checkpoint import check_origin
 from appl.training.distributed import Processes
+from appl.weights.checkpoint import read_checkpoint, write_checkpoint
 
 # A17: the benchmark's strength of colours. Its crops go down to 8 % of the area; pretraining's
 # 20 % keep the object of a small image in view.
@@ -145,9 +146,9 @@ def train_on_episodes(
         run.history.append(TrainedEpoch(epoch, accuracy, interval, tasks, loading_share))
         if processes.is_first:
             is_best = accuracy >= max(e.validation_accuracy for e in run.history)
-            for name in ["best.pt"] * is_best + ["last.pt"]:
-                history = {"history": [asdict(e) for e in run.history]}
-                write_checkpoint(folder / name, origin | trainer.state() | history)
+            first, *copies = [folder / name for name in ["best.pt"] * is_best + ["last.pt"]]
+            history = {"history": [asdict(e) for e in run.history]}
+            write_checkpoint(first, origin | trainer.state() | history, *copies)
         on_epoch(run.history[-1])
     processes.check_equal(*trainer.modules)
     return run
@@ -184,7 +185,7 @@ def draw_task(
 def _mean_record(records: list[Any], trainer: Trainer, processes: Processes) -> Any:
     names = [item.name for item in fields(trainer.record_type)]
     rows = [[getattr(record, name) for name in names] for record in records]
-    means = torch.tensor(rows, dtype=torch.float64).mean(0).to(trainer.encoder.pixel_mean.device)
+    means = torch.tensor(rows, dtype=torch.float64).mean(0).to(trainer.encoder.device)
     processes.average([means])
     return trainer.record_type(**dict(zip(names, means.tolist(), strict=True)))
 

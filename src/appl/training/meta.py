@@ -1,6 +1,6 @@
 """Algorithm 1 on a source: the meta-training of encoder and PCN, from pretrained weights.
 
-`method.meta_training` holds the arithmetic of a task, `training.episodes` the loop.
+`method.algorithm1` holds the arithmetic of a task, `training.episodes` the loop.
 """
 
 from pathlib import Path
@@ -11,22 +11,22 @@ from torch import Tensor, nn
 
 from appl.datasets.packed import PackedImages
 from appl.errors import WeightsError
+from appl.method.algorithm1 import MetaTrainer, TaskRecord
 from appl.method.classifier import PrototypeClassifier
-from appl.method.meta_training import MetaTrainer, TaskRecord
 from appl.method.pcn import PCN
 from appl.settings.meta_training import MetaTrainSettings
 from appl.training.checkpoint import images_digest, origin_of
 from appl.training.distributed import ALONE, Processes
 from appl.training.episodes import EpisodicTraining, OnEpoch, OnTask, train_on_episodes
-from appl.training.start import Start
-from appl.training.validation import check_validation_classes, validate
+from appl.training.validation import ValidationEpisodes, check_validation_classes
+from appl.weights import Pretrained
 
 
 class APPLTrainer(MetaTrainer):
     """Algorithm 1's trainer, with validation on classes of the source."""
 
     record_type: ClassVar[type[Any]] = TaskRecord
-    validation: tuple[PackedImages, list[str]]
+    validation: ValidationEpisodes
 
     @property
     def modules(self) -> tuple[nn.Module, ...]:
@@ -35,15 +35,7 @@ class APPLTrainer(MetaTrainer):
 
     def validate(self) -> tuple[float, float]:
         """Return mean and half-width of the accuracy by the PCN's prototypes."""
-        source, class_names = self.validation
-        return validate(
-            self.encoder,
-            source,
-            class_names,
-            self._prototypes,
-            n_episodes=self.settings.n_validation_episodes,
-            n_images=self.settings.n_validation_images,
-        )
+        return self.validation.prototype_accuracy(self.encoder, self._prototypes)
 
     def _prototypes(self, support: Tensor, class_ids: Tensor) -> Tensor:
         device = self.pcn.linear.weight.device
@@ -53,7 +45,7 @@ class APPLTrainer(MetaTrainer):
 
 
 def train_meta(
-    start: Start,
+    start: Pretrained,
     source: PackedImages,
     train_classes: list[str],
     validation_classes: list[str],
@@ -75,16 +67,18 @@ def train_meta(
     )
     average = processes.average if processes.n_processes > 1 else None
     trainer = APPLTrainer(start.encoder, _first_pcn(start, settings), settings, average)
-    trainer.validation = (source, validation_classes)
+    trainer.validation = ValidationEpisodes(
+        source, validation_classes, settings.n_validation_episodes, settings.n_validation_images
+    )
     return train_on_episodes(
         trainer, source, train_classes, settings, folder, origin, processes, on_task, on_epoch
     )
 
 
-def _first_pcn(start: Start, settings: MetaTrainSettings) -> PCN:
+def _first_pcn(start: Pretrained, settings: MetaTrainSettings) -> PCN:
     n_slots = settings.prototypes.n_slots
     if settings.pcn_initialisation == "start":
-        if start.pcn is None or start.pcn.n_slots != n_slots:
+        if not start.holds_pcn or start.pcn.n_slots != n_slots:
             raise WeightsError(
                 f"pcn_initialisation = 'start', but the weights to start from hold no PCN of "
                 f"{n_slots} slots; use 'mean' or 'random'"
@@ -93,5 +87,10 @@ def _first_pcn(start: Start, settings: MetaTrainSettings) -> PCN:
     else:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            pcn = PCN(start.encoder.meta.width, n_slots, settings.pcn_initialisation)
-    return pcn.to(start.encoder.pixel_mean.device)
+            pcn = PCN(
+                start.encoder.meta.width,
+                n_slots,
+                settings.pcn_initialisation,
+                rectifies=start.encoder.meta.non_negative,
+            )
+    return pcn.to(start.encoder.device)

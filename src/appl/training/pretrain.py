@@ -29,17 +29,12 @@ from appl.errors import DataError, SettingsError
 from appl.settings.files import to_toml
 from appl.settings.pretraining import PretrainSettings
 from appl.training.batches import Batch, load_batch
-from appl.training.checkpoint import (
-    check_origin,
-    images_digest,
-    origin_of,
-    read_checkpoint,
-    write_checkpoint,
-)
+from appl.training.checkpoint import check_origin, images_digest, origin_of
 from appl.training.distillation import Teacher
 from appl.training.distributed import ALONE, Processes
-from appl.training.start import Start
-from appl.training.validation import N_WAY, check_validation_classes, validate
+from appl.training.validation import N_WAY, ValidationEpisodes, check_validation_classes
+from appl.weights import Pretrained
+from appl.weights.checkpoint import read_checkpoint, write_checkpoint
 
 
 @dataclass
@@ -77,7 +72,7 @@ def pretrain(
     folder: Path,
     on_step: Callable[[int, int, float], None] = lambda _step, _total, _loss: None,
     on_epoch: Callable[[Epoch], None] = lambda _epoch: None,
-    start: Start | None = None,
+    start: Pretrained | None = None,
     processes: Processes = ALONE,
 ) -> Pretraining:
     """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there.
@@ -100,6 +95,9 @@ def pretrain(
             "distillation_weight: fresh weights cannot teach; give weights to start from (--from), "
             "or set it to 0"
         )
+    validation = ValidationEpisodes(
+        source, validation_classes, settings.n_validation_episodes, settings.n_validation_images
+    )
     run = _start(encoder, len(train_classes), settings)
     if (folder / "last.pt").exists():
         _restore(run, folder / "last.pt", origin, settings)
@@ -131,13 +129,8 @@ def pretrain(
             [sum(losses) / len(losses), hits / len(losses)], dtype=torch.float64
         )
         processes.average([means])
-        accuracy, interval = validate(
-            run.encoder,
-            source,
-            validation_classes,
-            partial(class_means, n_way=N_WAY),
-            n_episodes=settings.n_validation_episodes,
-            n_images=settings.n_validation_images,
+        accuracy, interval = validation.prototype_accuracy(
+            run.encoder, partial(class_means, n_way=N_WAY)
         )
         loss, hit_share = means.tolist()
         run.history.append(
@@ -145,8 +138,8 @@ def pretrain(
         )
         if processes.is_first:
             is_best = accuracy >= max(e.validation_accuracy for e in run.history)
-            for name in ["best.pt"] * is_best + ["last.pt"]:
-                write_checkpoint(folder / name, origin | _state(run))
+            first, *copies = [folder / name for name in ["best.pt"] * is_best + ["last.pt"]]
+            write_checkpoint(first, origin | _state(run), *copies)
         on_epoch(run.history[-1])
     processes.check_equal(run.encoder, run.class_head, run.turn_head)
     return run
@@ -175,7 +168,7 @@ def _training_images(
 
 def _start(encoder: Encoder, n_classes: int, settings: PretrainSettings) -> Pretraining:
     torch.manual_seed(settings.seed)
-    device = encoder.pixel_mean.device
+    device = encoder.device
     class_head = nn.Linear(encoder.meta.width, n_classes).to(device)
     turn_head = nn.Linear(encoder.meta.width, 4).to(device)
     modules: list[nn.Module] = [encoder, class_head, turn_head]

@@ -11,7 +11,6 @@ from torch import nn
 
 from appl.core.episode import Episode
 from appl.core.seeds import generator_for
-from appl.datasets.episodes import draw_episode
 from appl.datasets.packed import PackedImages
 from appl.encoders import Encoder
 from appl.errors import SettingsError
@@ -20,11 +19,9 @@ from appl.settings.rival_training import RivalTrainSettings
 from appl.training.checkpoint import images_digest, origin_of
 from appl.training.distributed import ALONE, Processes
 from appl.training.episodes import EpisodicTraining, OnEpoch, OnTask, train_on_episodes
-from appl.training.heads import Head, new_head
-from appl.training.start import Start
-from appl.training.validation import check_validation_classes
-
-N_QUERY = 15  # of a class in a validation episode, as in the benchmarks
+from appl.training.validation import ValidationEpisodes, check_validation_classes
+from appl.weights import Pretrained
+from appl.weights.heads import Head, new_head
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class RivalTrainer:
         encoder: Encoder,
         head: Head,
         settings: RivalTrainSettings,
-        validation: tuple[PackedImages, list[str]],
+        validation: ValidationEpisodes,
         processes: Processes = ALONE,
     ) -> None:
         self.encoder, self.head, self.settings = encoder, head, settings
@@ -74,7 +71,7 @@ class RivalTrainer:
         """Add a task's gradients, and take a step after every few tasks."""
         if self._n_learnt % self.settings.tasks_a_step == 0:
             self.optimiser.zero_grad(set_to_none=True)
-        device = self.encoder.pixel_mean.device
+        device = self.encoder.device
         with self._noise():
             scores = self.head.answer(self.encoder, episode.task)
         loss = self.head.loss(scores, episode.query_class_ids.to(device))
@@ -94,22 +91,7 @@ class RivalTrainer:
         """Return mean and half-width of the accuracy in %, scored as a benchmark would."""
         for module in self.modules:
             module.eval()
-        source, class_names = self._validation
-        settings = self.settings
-        accuracies = []
-        for index in range(settings.n_validation_episodes):
-            episode = draw_episode(
-                source,
-                class_names,
-                n_way=settings.n_way,
-                n_shot=settings.n_shot,
-                n_query=N_QUERY,
-                seed=settings.seed,
-                index=index,
-            ).load(source)
-            accuracies.append(100 * episode.accuracy(self.head.answer(self.encoder, episode.task)))
-        values = torch.tensor(accuracies, dtype=torch.float64)
-        return values.mean().item(), (1.96 * values.std(correction=0) / len(values) ** 0.5).item()
+        return self._validation.accuracy(lambda task: self.head.answer(self.encoder, task))
 
     def state(self) -> dict[str, Any]:
         """Return all that a later trainer needs to go on as this one would, not copied."""
@@ -144,7 +126,7 @@ class RivalTrainer:
 
 
 def train_rival(
-    start: Start,
+    start: Pretrained,
     source: PackedImages,
     train_classes: list[str],
     validation_classes: list[str],
@@ -172,7 +154,15 @@ def train_rival(
     head = new_head(
         settings.method, settings.method_settings, settings.n_way, settings.seed, start.encoder
     )
-    trainer = RivalTrainer(start.encoder, head, settings, (source, validation_classes), processes)
+    validation = ValidationEpisodes(
+        source,
+        validation_classes,
+        settings.n_validation_episodes,
+        settings.n_validation_images,
+        settings.n_way,
+        settings.n_shot,
+    )
+    trainer = RivalTrainer(start.encoder, head, settings, validation, processes)
     return train_on_episodes(
         trainer, source, train_classes, settings, folder, origin, processes, on_task, on_epoch
     )

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers.cars import read_cars
-from appl.datasets.standing import published_counts
 from appl.errors import DataError
 from tests.datasets.readers.trees import fill, some, touch
 
@@ -56,7 +56,7 @@ def test_annotations_in_mat_files(tmp_path, make):
     assert {path.stem: name for name, f in listing.files.items() for path in f} == EXPECTED
     assert not any("cars_test" in p.parts for f in listing.files.values() for p in f)
     assert listing.splits["test"] == (CLASSES[3], CLASSES[195])
-    assert listing.standing.kind == "partial"
+    assert listing.provenance.kind == "partial"
 
 
 def test_a_missing_file_is_named_and_shifts_no_label(tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers.chestx import read_chestx, single_findings
-from appl.datasets.standing import published_counts
 from tests.datasets.readers.trees import touch
 
 SEVEN = [
@@ -56,7 +56,7 @@ def test_every_layout_gives_every_image_its_finding(tmp_path, table, folder_of):
     listing = read_chestx(tmp_path)
     assert {path.stem: name for name, f in listing.files.items() for path in f} == USED
     assert listing.splits == {"test": ("Cardiomegaly", "Mass", "Nodule")}
-    assert listing.standing.kind == "partial"
+    assert listing.provenance.kind == "partial"
 
 
 def test_part_of_the_archives_is_a_partial_copy(tmp_path):
@@ -67,7 +67,9 @@ def test_part_of_the_archives_is_a_partial_copy(tmp_path):
         "00000004_001": "Mass"
     }
     assert listing.missing == ("00000001_000", "00000004_000", "00000005_000")
-    assert str(listing.standing).startswith("partial: 1 of 7 classes, 1 of 25,848 images; 3 listed")
+    assert str(listing.provenance).startswith(
+        "partial: 1 of 7 classes, 1 of 25,848 images; 3 listed"
+    )
 
 
 def test_class_folders_and_patients_as_groups(tmp_path):

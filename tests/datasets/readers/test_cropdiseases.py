@@ -1,7 +1,7 @@
 import pytest
 
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers.cropdiseases import read_cropdiseases
-from appl.datasets.standing import published_counts
 from tests.datasets.readers.trees import fill, some, touch
 
 CLASSES = published_counts("cropdiseases")
@@ -16,7 +16,7 @@ def test_every_layout_gives_the_same_classes(tmp_path, place):
     listing = read_cropdiseases(tmp_path)
     assert list(listing.files) == sorted(CLASSES) and listing.n_images == 76
     assert "Corn_(maize)___Cercospora_leaf_spot Gray_leaf_spot" in listing.splits["test"]
-    assert listing.standing.kind == "partial"
+    assert listing.provenance.kind == "partial"
 
 
 def test_the_test_part_of_the_kaggle_copy_stays_out(tmp_path):
@@ -31,6 +31,6 @@ def test_plantvillage_itself_is_said_to_be_different(tmp_path):
     fill(tmp_path, some(list(CLASSES)[:2]))
     for number in range(123):
         touch(tmp_path / "Potato___healthy" / f"{number} copy 2.jpg")
-    standing = read_cropdiseases(tmp_path).standing
-    assert standing.kind == "different"
-    assert "class 'Potato___healthy' has 123 images where 122 are published" in standing.remark
+    provenance = read_cropdiseases(tmp_path).provenance
+    assert provenance.kind == "different"
+    assert "class 'Potato___healthy' has 123 images where 122 are published" in provenance.remark

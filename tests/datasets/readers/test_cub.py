@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers.cub import read_cub
-from appl.datasets.standing import published_counts
 from appl.errors import DataError
 from tests.datasets.readers.trees import fill, names_in, some, touch
 
@@ -84,7 +84,7 @@ def test_a_part_keeps_the_numbers_of_its_classes(tmp_path):
     listing = read_cub(fill(tmp_path, some(kept)))
     # By place in the folder, 007 and 012 would be training classes.
     assert listing.splits == {"train": (kept[0],), "test": (kept[1], kept[2])}
-    assert str(listing.standing) == "partial: 3 of 200 classes, 6 of 11,788 images"
+    assert str(listing.provenance) == "partial: 3 of 200 classes, 6 of 11,788 images"
     assert list(listing.part("test").files) == kept[1:]
     with pytest.raises(DataError, match=r"has no validation classes \(it has train, test\)"):
         listing.part("validation")

@@ -1,7 +1,7 @@
 import pytest
 
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers.eurosat import read_eurosat
-from appl.datasets.standing import published_counts
 from appl.errors import DataError
 from tests.datasets.readers.trees import fill, names_in, some, touch
 
@@ -16,7 +16,7 @@ def test_every_layout_gives_the_same_classes(tmp_path, place):
     assert listing.splits == {"test": tuple(sorted(CLASSES))}
     assert all(names_in(f) == ["0000.jpg", "0001.jpg"] for f in listing.files.values())
     assert listing.layout == (f"class folders in {place}" if place else "class folders")
-    assert str(listing.standing) == "partial: 10 of 10 classes, 20 of 27,000 images"
+    assert str(listing.provenance) == "partial: 10 of 10 classes, 20 of 27,000 images"
 
 
 def test_a_whole_copy_is_complete(tmp_path, monkeypatch):
@@ -25,7 +25,7 @@ def test_a_whole_copy_is_complete(tmp_path, monkeypatch):
         "appl.datasets.readers._assembling.published_counts", lambda _: some(CLASSES)
     )
     fill(tmp_path, some(CLASSES))
-    assert read_eurosat(tmp_path).standing.kind == "complete"
+    assert read_eurosat(tmp_path).provenance.kind == "complete"
 
 
 @pytest.mark.parametrize("place", ["", "EuroSATallBands", "EuroSAT_MS"])

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from appl.datasets._registry import DATASETS
+from appl.datasets.provenance import judge, name_key, published_counts
 from appl.datasets.readers.miniimagenet import ravi_split
-from appl.datasets.standing import judge, name_key, published_counts
 from appl.errors import DataError
 
 NAMES = DATASETS.names()

@@ -50,7 +50,7 @@ def test_every_layout_gives_every_image_its_class(tmp_path, make):
     listing = read_isic(tmp_path)
     assert {path.stem: name for name, f in listing.files.items() for path in f} == TRUTH
     assert list(listing.files) == sorted(COLUMNS)
-    assert listing.standing.kind == "partial" and listing.missing == ()
+    assert listing.provenance.kind == "partial" and listing.missing == ()
 
 
 def test_a_missing_file_is_named_and_shifts_no_label(tmp_path):
@@ -60,7 +60,7 @@ def test_a_missing_file_is_named_and_shifts_no_label(tmp_path):
     found = {path.stem: name for name, f in listing.files.items() for path in f}
     assert found == {image: name for image, name in TRUTH.items() if image != "ISIC_0000002"}
     assert listing.missing == ("ISIC_0000002",)
-    assert "1 listed files are not there, 'ISIC_0000002' the first" in listing.standing.remark
+    assert "1 listed files are not there, 'ISIC_0000002' the first" in listing.provenance.remark
 
 
 def test_files_of_a_class_are_sorted(tmp_path):

@@ -91,7 +91,7 @@ def test_every_layout_gives_the_same_listing(tmp_path, make, layout):
     assert layout in listing.layout
     assert listing.splits == SPLIT
     assert listing.n_images == 200
-    assert str(listing.standing) == "partial: 100 of 100 classes, 200 of 60,000 images"
+    assert str(listing.provenance) == "partial: 100 of 100 classes, 200 of 60,000 images"
     for name, files in listing.files.items():
         assert [f.name for f in files] == [f"{name}00000001.jpg", f"{name}00000002.jpg"]
 

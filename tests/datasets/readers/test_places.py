@@ -2,9 +2,9 @@ import json
 
 import pytest
 
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers import places as module
 from appl.datasets.readers.places import read_places
-from appl.datasets.standing import published_counts
 from tests.datasets.readers.trees import fill, names_in, some, touch
 
 CLASSES = list(published_counts("places"))
@@ -47,7 +47,7 @@ def test_every_layout_gives_the_same_classes_and_split(tmp_path, make):
     listing = read_places(tmp_path)
     assert listing.counts == some(SOME)
     assert "alcove" in listing.splits["test"] and "zen_garden" in listing.splits["train"]
-    assert str(listing.standing) == "partial: 6 of 365 classes, 12 of 73,000 images"
+    assert str(listing.provenance) == "partial: 6 of 365 classes, 12 of 73,000 images"
 
 
 @pytest.mark.parametrize("make", [lambda root: root, lambda root: root / "data_large" / "a"])
@@ -63,16 +63,16 @@ def test_miniplaces_is_a_stand_in(tmp_path):
     fill(root, some(["abbey", "airport_terminal", "temple-east_asia"]))
     listing = read_places(root)
     assert listing.splits == {"test": ("abbey", "airport_terminal", "temple-east_asia")}
-    assert str(listing.standing) == (
+    assert str(listing.provenance) == (
         "stand-in: 2 of its 3 classes are not of Places365 (abbey, temple-east_asia)"
     )
     (tmp_path / "places.json").write_text('{"title": "MiniPlaces; stand-in for Places365"}')
-    assert str(read_places(root).standing) == "stand-in: MiniPlaces; stand-in for Places365"
+    assert str(read_places(root).provenance) == "stand-in: MiniPlaces; stand-in for Places365"
 
 
 def test_a_stand_in_is_known_by_its_title_alone(tmp_path):
     fill(tmp_path / "places", some(["airfield", "alcove"]))
     (tmp_path / "places.json").write_text('{"title": "a stand-in"}')
     listing = read_places(tmp_path / "places")
-    assert listing.standing.kind == "stand-in"
+    assert listing.provenance.kind == "stand-in"
     assert listing.splits == {"test": ("airfield", "alcove")}

@@ -31,29 +31,29 @@ def test_the_largest_classes_are_ranked_by_count_and_name(tmp_path, place):
     }
     assert list(listing.files) == sorted(RANKED)
     assert names_in(listing.files["5710"]) == ["0000.jpg", "0001.jpg", "0002.jpg", "0003.jpg"]
-    assert listing.standing.kind == "complete"
-    assert "our own ranking by (number of files, folder name)" in listing.standing.remark
+    assert listing.provenance.kind == "complete"
+    assert "our own ranking by (number of files, folder name)" in listing.provenance.remark
 
 
 def test_fewer_classes_than_inaturalist_has_are_a_part(tmp_path):
     del (counts := dict(COUNTS))["5698"]
-    standing = read_plantae(fill(tmp_path, counts)).standing
-    assert standing.kind == "partial" and "6 of 7 classes by our own ranking" in standing.remark
+    provenance = read_plantae(fill(tmp_path, counts)).provenance
+    assert provenance.kind == "partial" and "6 of 7 classes by our own ranking" in provenance.remark
 
 
 def test_too_few_classes_have_no_ranks(tmp_path):
     listing = read_plantae(fill(tmp_path, {"1": 2, "2": 1}))
     assert listing.splits == {"test": ("1", "2")}
-    assert str(listing.standing).startswith("partial: 2 of 6 classes: all are test classes")
+    assert str(listing.provenance).startswith("partial: 2 of 6 classes: all are test classes")
 
 
 def test_folders_without_numbers_are_a_stand_in(tmp_path):
     root = fill(tmp_path / "plantae", some(["001_pink_primrose", "016_globe-flower"]))
     listing = read_plantae(root)
-    assert str(listing.standing) == "stand-in: its classes are not iNaturalist's numbers"
+    assert str(listing.provenance) == "stand-in: its classes are not iNaturalist's numbers"
     assert listing.splits == {"test": ("001_pink_primrose", "016_globe-flower")}
     (tmp_path / "plantae.json").write_text('{"title": "Oxford Flowers-102; stand-in"}')
-    assert str(read_plantae(root).standing) == "stand-in: Oxford Flowers-102; stand-in"
+    assert str(read_plantae(root).provenance) == "stand-in: Oxford Flowers-102; stand-in"
 
 
 def test_the_authors_lists_keep_their_own_split(tmp_path):
@@ -66,4 +66,4 @@ def test_the_authors_lists_keep_their_own_split(tmp_path):
         (tmp_path / f"{part}.json").write_text(json.dumps(content))
     listing = read_plantae(tmp_path)
     assert listing.splits == {"train": ("10",), "validation": ("30",), "test": ("20",)}
-    assert "their own split" in listing.standing.remark
+    assert "their own split" in listing.provenance.remark

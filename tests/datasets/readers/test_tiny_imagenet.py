@@ -43,9 +43,9 @@ def test_without_a_split_every_class_is_a_training_class(root):
     listing = read_every_class(root)
     assert listing.splits == {"train": tuple(sorted(NAMES))}
     # The fixture has two classes of miniImageNet that tiny-imagenet-200 has not.
-    assert listing.standing.kind == "different"
+    assert listing.provenance.kind == "different"
     known = read_tiny_imagenet(root, {"train": STRANGERS})
-    assert str(known.standing) == "partial: 3 of 200 classes, 6 of 100,000 images"
+    assert str(known.provenance) == "partial: 3 of 200 classes, 6 of 100,000 images"
 
 
 def test_classes_shared_with_miniimagenet_are_named_by_their_part():

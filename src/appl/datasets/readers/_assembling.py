@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.datasets.listing import Listing
-from appl.datasets.standing import Standing, judge, published_counts
+from appl.datasets.provenance import Provenance, judge, published_counts
 from appl.errors import DataError
 
 Files = dict[str, list[Path]]
@@ -19,7 +19,7 @@ def assemble(
     files: Files,
     *,
     splits: Mapping[str, Sequence[str]] | None = None,
-    standing: Standing | None = None,
+    provenance: Provenance | None = None,
     groups: Mapping[Path, str] | None = None,
     missing: Sequence[str] = (),
 ) -> Listing:
@@ -38,7 +38,7 @@ def assemble(
         files,
         {part: names for part, names in present.items() if names},
         layout,
-        standing or judge(counts, published_counts(name), missing),
+        provenance or judge(counts, published_counts(name), missing),
         _groups_beside(root, files) or groups or {},
         tuple(missing),
     )

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from appl.datasets.folder import class_folders
+from appl.datasets.provenance import name_key
 from appl.datasets.readers._assembling import Files
-from appl.datasets.standing import name_key
 from appl.errors import DataError
 
 

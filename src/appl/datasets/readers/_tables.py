@@ -4,9 +4,9 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from appl.datasets._decode import SUFFIXES
 from appl.datasets.readers._assembling import Files
 from appl.errors import DataError
+from appl.images.decode import SUFFIXES
 
 
 def columns(table: Path, *names: str) -> list[list[str]] | None:

@@ -10,12 +10,12 @@ from typing import Any
 
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.listing import Listing
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers import _file_lists
 from appl.datasets.readers._assembling import assemble, no_layout, require_folder
 from appl.datasets.readers._class_folders import find_tree, layout_of, official, read_tree
 from appl.datasets.readers._every_fourth import every_fourth
 from appl.datasets.readers._tables import find_images, find_table
-from appl.datasets.standing import published_counts
 from appl.errors import DataError
 
 # Tables and the folders of their images; the second names the test images too, and marks them.

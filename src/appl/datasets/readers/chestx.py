@@ -8,10 +8,10 @@ from pathlib import Path
 
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.listing import Listing
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers._assembling import Files, assemble, no_layout, require_folder
 from appl.datasets.readers._class_folders import find_tree, layout_of, read_tree
 from appl.datasets.readers._tables import find_images, find_table, required_columns
-from appl.datasets.standing import published_counts
 
 TABLE = "Data_Entry_2017.csv"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.listing import Listing
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers._assembling import assemble, no_layout, require_folder
 from appl.datasets.readers._class_folders import find_tree, layout_of, read_tree
-from appl.datasets.standing import published_counts
 
 PLACES = (
     "dataset/train",

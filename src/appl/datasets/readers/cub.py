@@ -8,11 +8,11 @@ from pathlib import Path
 
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.listing import Listing
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers import _file_lists
 from appl.datasets.readers._assembling import Files, assemble, no_layout, require_folder
 from appl.datasets.readers._class_folders import find_tree, layout_of, official, read_tree
 from appl.datasets.readers._every_fourth import every_fourth
-from appl.datasets.standing import published_counts
 
 PLACES = ("CUB_200_2011/images", "images", "CUB_200_2011", "")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.listing import Listing
+from appl.datasets.provenance import published_counts
 from appl.datasets.readers._assembling import assemble, no_layout, require_folder
 from appl.datasets.readers._class_folders import find_tree, layout_of, read_tree
-from appl.datasets.standing import published_counts
 from appl.errors import DataError
 
 # The last two hold the multispectral release: found in order to be refused.

@@ -16,10 +16,10 @@ from pathlib import Path
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.folder import class_folders
 from appl.datasets.listing import Listing
+from appl.datasets.provenance import judge, published_counts
 from appl.datasets.readers._file_lists import LAYOUT as FILE_LISTS
 from appl.datasets.readers._file_lists import read_file_lists
 from appl.datasets.readers._tables import columns
-from appl.datasets.standing import judge, published_counts
 from appl.errors import DataError
 
 N_IMAGES_A_CLASS = 600
@@ -70,8 +70,8 @@ def read_miniimagenet(root: Path) -> Listing:
         files = find(root)
         if files:
             counts = {name: len(members) for name, members in files.items()}
-            standing = judge(counts, published_counts("miniimagenet"))
-            return Listing("miniimagenet", root, files, _present(files), layout, standing)
+            provenance = judge(counts, published_counts("miniimagenet"))
+            return Listing("miniimagenet", root, files, _present(files), layout, provenance)
     if find_pickles(root):
         raise DataError(
             f"{root} holds miniImageNet as pickles; convert them once with 'python -m "
@@ -83,9 +83,9 @@ def read_miniimagenet(root: Path) -> Listing:
 
 def _present(files: dict[str, list[Path]]) -> dict[str, tuple[str, ...]]:
     """Return the splits whose classes are all there; a copy of the 64 base classes is one."""
-    strangers = sorted(set(files) - class_names())
-    if strangers:
-        raise DataError(f"class {strangers[0]!r} is not one of miniImageNet's 100")
+    unknown = sorted(set(files) - class_names())
+    if unknown:
+        raise DataError(f"class {unknown[0]!r} is not one of miniImageNet's 100")
     for name, members in files.items():
         if len(members) > N_IMAGES_A_CLASS:
             raise DataError(

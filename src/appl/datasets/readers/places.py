@@ -7,10 +7,10 @@ every class of it is a test class, and it is named for what it is.
 
 from pathlib import Path
 
-from appl.datasets._decode import SUFFIXES
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.folder import class_folders
 from appl.datasets.listing import Listing
+from appl.datasets.provenance import Provenance, name_key, published_counts
 from appl.datasets.readers import _file_lists
 from appl.datasets.readers._assembling import (
     Files,
@@ -21,7 +21,7 @@ from appl.datasets.readers._assembling import (
 )
 from appl.datasets.readers._class_folders import find_tree, layout_of, official
 from appl.datasets.readers._every_fourth import every_fourth
-from appl.datasets.standing import Standing, name_key, published_counts
+from appl.images.decode import SUFFIXES
 
 N_IMAGES_A_CLASS = 200
 PLACES = ("places365_standard/train", "train", "")
@@ -36,13 +36,13 @@ def read_places(root: Path) -> Listing:
     layout, files = _find(root, known)
     title = str(notes_beside(root).get("title", ""))
     keys = {name_key(name) for name in known}
-    strangers = [name for name in files if name_key(name) not in keys]
-    if strangers or "stand-in" in title:
+    unknown = [name for name in files if name_key(name) not in keys]
+    if unknown or "stand-in" in title:
         why = title or (
-            f"{len(strangers)} of its {len(files)} classes are not of Places365 "
-            f"({', '.join(strangers[:3])})"
+            f"{len(unknown)} of its {len(files)} classes are not of Places365 "
+            f"({', '.join(unknown[:3])})"
         )
-        return assemble("places", root, layout, files, standing=Standing("stand-in", why))
+        return assemble("places", root, layout, files, provenance=Provenance("stand-in", why))
     files = official(files, known, f"{root}", "Places")
     return assemble("places", root, layout, files, splits=every_fourth(sorted(known)))
 

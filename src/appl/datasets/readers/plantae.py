@@ -12,6 +12,7 @@ from pathlib import Path
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.folder import class_folders
 from appl.datasets.listing import Listing
+from appl.datasets.provenance import Provenance
 from appl.datasets.readers import _file_lists
 from appl.datasets.readers._assembling import (
     assemble,
@@ -21,7 +22,6 @@ from appl.datasets.readers._assembling import (
 )
 from appl.datasets.readers._class_folders import layout_of
 from appl.datasets.readers._every_fourth import every_fourth
-from appl.datasets.standing import Standing
 
 N_CLASSES = 200
 N_IMAGES_A_CLASS = 600
@@ -34,9 +34,14 @@ def read_plantae(root: Path) -> Listing:
     require_folder(root, "Plantae")
     lists = _file_lists.read_file_lists(root)
     if lists is not None:
-        standing = Standing("unchecked", "file lists as found, with their own split")
+        provenance = Provenance("unchecked", "file lists as found, with their own split")
         return assemble(
-            "plantae", root, _file_lists.LAYOUT, lists.files, splits=lists.splits, standing=standing
+            "plantae",
+            root,
+            _file_lists.LAYOUT,
+            lists.files,
+            splits=lists.splits,
+            provenance=provenance,
         )
     tree = next((root / place for place in PLACES if _has_folders(root / place)), None)
     if tree is None:
@@ -44,21 +49,23 @@ def read_plantae(root: Path) -> Listing:
     files, layout = class_folders(tree), layout_of(root, tree)
     if not all(name.isdecimal() for name in files):
         why = notes_beside(root).get("title") or "its classes are not iNaturalist's numbers"
-        return assemble("plantae", root, layout, files, standing=Standing("stand-in", str(why)))
+        return assemble("plantae", root, layout, files, provenance=Provenance("stand-in", str(why)))
     n_found = len(files)
     ranked = sorted(files, key=lambda name: (len(files[name]), name))[-N_CLASSES:]
     files = {name: files[name][:N_IMAGES_A_CLASS] for name in ranked}
     if n_found < N_CLASSES:
         # Which ranks these would have is unknown, so the rule would name the wrong classes.
-        standing = Standing(
+        provenance = Provenance(
             "partial", f"{n_found} of {N_CLASSES} classes: all are test classes, there are no ranks"
         )
-        return assemble("plantae", root, layout, files, standing=standing)
+        return assemble("plantae", root, layout, files, provenance=provenance)
     ours = "our own ranking by (number of files, folder name), not the field's lost list"
-    standing = Standing("complete", f"{N_CLASSES} of {n_found:,} classes by {ours}")
+    provenance = Provenance("complete", f"{N_CLASSES} of {n_found:,} classes by {ours}")
     if n_found < N_CLASSES_OF_INATURALIST:
-        standing = Standing("partial", f"{standing.remark}; iNaturalist 2018 has over 2,900")
-    return assemble("plantae", root, layout, files, splits=every_fourth(ranked), standing=standing)
+        provenance = Provenance("partial", f"{provenance.remark}; iNaturalist 2018 has over 2,900")
+    return assemble(
+        "plantae", root, layout, files, splits=every_fourth(ranked), provenance=provenance
+    )
 
 
 def _has_folders(tree: Path) -> bool:

@@ -10,8 +10,8 @@ from pathlib import Path
 from appl.datasets._registry import DATASETS, DataSet
 from appl.datasets.folder import class_folders
 from appl.datasets.listing import Listing
+from appl.datasets.provenance import judge, published_counts
 from appl.datasets.readers.miniimagenet import ravi_split
-from appl.datasets.standing import judge, published_counts
 from appl.errors import DataError
 
 
@@ -39,8 +39,8 @@ def read_tiny_imagenet(root: Path, splits: Mapping[str, Sequence[str]]) -> Listi
     files = {name: f for name, f in class_folders(root / "train").items() if name in wanted}
     chosen = {split: tuple(names) for split, names in splits.items()}
     counts = {name: len(members) for name, members in files.items()}
-    standing = judge(counts, published_counts("tiny_imagenet"))
-    return Listing("tiny-imagenet", root, files, chosen, "train/<class>/images", standing)
+    provenance = judge(counts, published_counts("tiny_imagenet"))
+    return Listing("tiny-imagenet", root, files, chosen, "train/<class>/images", provenance)
 
 
 def read_every_class(root: Path) -> Listing:

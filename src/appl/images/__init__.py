@@ -1,0 +1,1 @@
+"""Image files: decoding, and stores of what was decoded once."""
