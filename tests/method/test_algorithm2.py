@@ -5,6 +5,7 @@ import torch
 
 from appl.core.distances import class_means, squared_distances
 from appl.core.episode import Task
+from appl.encoders import from_module
 from appl.method import objective as module
 from appl.method.algorithm2 import adapt, nearest_prototypes, self_train, task_classifier
 from appl.method.learner import TaskLearner
@@ -12,7 +13,14 @@ from appl.method.objective import confidence_threshold
 from appl.method.pcn import PCN
 from appl.settings import AdaptSettings
 from appl.settings.files import with_changes
-from tests.conftest import WIDTH, are_equal, make_episode, make_small_encoder, weights_of
+from tests.conftest import (
+    WIDTH,
+    are_equal,
+    make_episode,
+    make_small_encoder,
+    small_meta,
+    weights_of,
+)
 
 
 def preset(name="paper", **changes):
@@ -189,3 +197,25 @@ def test_the_threshold_by_the_number_of_classes():
         assert confidence_threshold(n_way, robust) == pytest.approx(threshold)
         paper = AdaptSettings.preset("paper").pseudo_labels
         assert confidence_threshold(n_way, paper) == 0.4
+
+
+def test_a_feature_scale_is_an_encoder_whose_features_are_that_much_longer(small_encoder):
+    """A19: the same losses, steps and answers as with the factor inside the network."""
+
+    class Longer(torch.nn.Module):
+        def forward(self, maps):
+            return 0.5 * maps
+
+    longer = from_module(
+        [*small_encoder.stages, Longer()], small_meta(stages=("early", "late", "longer"))
+    )
+    task = make_episode().task
+    torch.manual_seed(0)
+    pcn = PCN(WIDTH, initialisation="random")
+    ours = adapt(small_encoder, pcn, task, preset(feature_scale=0.5))
+    theirs = adapt(longer, pcn, task, preset())
+    assert [r.loss for r in ours.records] == pytest.approx([r.loss for r in theirs.records])
+    assert ours.records[0].loss != ours.records[-1].loss
+    torch.testing.assert_close(ours.scores, theirs.scores, rtol=1e-4, atol=1e-5)
+    features = torch.rand(3, WIDTH)
+    torch.testing.assert_close(ours.rule.scores(features), theirs.rule.scores(0.5 * features))

@@ -315,7 +315,7 @@ def test_results_of_an_old_store_are_found_under_todays_settings(tmp_path: Path)
         assert store.results(TODAY)[0].record == {"loss": [1.5]}
         assert store.provenances() == {"d1": "complete"}
         store.close()
-        assert schema_of(path) == 3
+        assert schema_of(path) == results.SCHEMA_VERSION
 
 
 def test_new_episodes_of_an_old_run_join_the_old_ones(tmp_path: Path) -> None:
@@ -345,6 +345,16 @@ def test_an_old_export_is_read_as_one_of_today(tmp_path: Path) -> None:
 
 class Killed(Exception):
     pass
+
+
+def test_a_setting_that_came_later_has_the_value_that_a_run_was_made_with(tmp_path: Path) -> None:
+    without = deepcopy(TODAY.settings)
+    del without["adaptation"]["feature_scale"]
+    assert migrate_settings("appl", without) == TODAY.settings
+    assert "feature_scale" not in without["adaptation"]  # what was given stays as it was
+    changed = deepcopy(TODAY.settings)
+    changed["adaptation"]["feature_scale"] = 0.5
+    assert migrate_settings("appl", changed) == changed
 
 
 def test_a_migration_that_is_cut_short_leaves_the_store_as_it_was(

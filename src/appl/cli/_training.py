@@ -81,13 +81,17 @@ def list_source(source: Path, split: Path | None) -> "Listing":
 
 
 def meta_settings(
-    preset: str | None, settings_file: Path | None, n_epochs: int | None
+    preset: str | None,
+    settings_file: Path | None,
+    n_epochs: int | None,
+    variant: str | None = None,
 ) -> "MetaTrainSettings":
     """Take the preset, then the file's changes, then the command line's."""
     import tomllib
 
     from appl.settings import MetaTrainSettings, load_settings
     from appl.settings.files import structure_settings, with_changes
+    from appl.solver.variants import meta_training_variant
 
     values = {"preset": preset or "robust"}
     if settings_file:
@@ -96,6 +100,8 @@ def meta_settings(
         if preset:
             values["preset"] = preset
     settings = structure_settings(MetaTrainSettings, values, str(settings_file or "settings"))
+    if variant:
+        settings = meta_training_variant(settings, variant)
     return settings if n_epochs is None else with_changes(settings, n_epochs=n_epochs)
 
 

@@ -4,6 +4,7 @@ Both commands go on where a killed run stopped, and both can be started in sever
 torchrun; only the first of them is heard.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,6 +136,10 @@ def meta(
         Path | None,
         typer.Option("--settings", help="TOML with changes to the preset, or a rival's settings."),
     ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(help="Of appl: train without a part, for an ablation of the paper's Table 3."),
+    ] = None,
     n_epochs: Annotated[
         int | None, typer.Option(min=0, help="Epochs; default: by the settings.")
     ] = None,
@@ -145,6 +150,7 @@ def meta(
     """Meta-train on tasks of the source's training classes: Algorithm 1, or a rival's way."""
     console = console_of_process()
     with console.status("Loading PyTorch and the list of images …"):
+        from appl.errors import SettingsError
         from appl.training.checkpoint import trained_on
         from appl.training.meta import train_meta
         from appl.training.rival import train_rival
@@ -152,10 +158,16 @@ def meta(
 
         settings: MetaTrainSettings | RivalTrainSettings
         if method == "appl":
-            settings = meta_settings(preset, settings_file, n_epochs)
+            settings = meta_settings(preset, settings_file, n_epochs, variant)
+        elif variant:
+            raise SettingsError(f"--variant is for appl, not for {method}")
         else:
             settings = rival_settings(method, preset, settings_file, n_epochs)
-        run_training: Any = train_meta if method == "appl" else train_rival
+        run_training: Any = (
+            partial(train_meta, cache=cache and cache / "features")
+            if method == "appl"
+            else train_rival
+        )
         listing = list_source(source, split)
         start = load_pretrained(start_file)
         trained_on(start.encoder, listing.name, settings.image_px)
@@ -181,6 +193,12 @@ def meta(
             progress.console.print(text)
 
         start.encoder.place(compute)
+
+        def on_encoded(done: int, total: int) -> None:
+            text = "Encoding the source once"
+            progress.update(bar, completed=done, total=total, description=text)
+
+        more = {"on_encoded": on_encoded} if method == "appl" else {}
         run_training(
             start,
             images,
@@ -191,6 +209,7 @@ def meta(
             on_task,
             on_epoch,
             processes,
+            **more,
         )
         if processes.is_first:
             export_weights(out / f"{settings.model_selection}.pt", out / "weights.safetensors")

@@ -103,12 +103,17 @@ class MetaTrainer:
             anchor.copy_(saved)
 
     def learn(self, episode: Episode) -> TaskRecord:
-        """Take the inner steps on S and one outer step on Q."""
+        """Take the inner steps on S and one outer step on Q.
+
+        Where the encoder stays as it is (`settings.keeps_encoder`), the episode may hold features
+        (n, width) in the place of images: the same step, without encoding them again.
+        """
         settings, task = self.settings, episode.task
         class_ids = task.class_ids.to(self.encoder.device)
         query_class_ids = episode.query_class_ids.to(class_ids.device)
         classifier = PrototypeClassifier(self.pcn, class_ids, settings.prototypes)
-        before = deepcopy(self.encoder.state_dict())
+        resets = settings.encoder_between_tasks == "reset_task" and not settings.keeps_encoder
+        before = deepcopy(self.encoder.state_dict()) if resets else {}
         earlier = None
         if settings.outer_prototypes == "before":
             with torch.no_grad():
@@ -129,7 +134,7 @@ class MetaTrainer:
         loss = ce + settings.lambda_dis * dis + settings.lambda_coh * coh
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        if settings.encoder_between_tasks == "reset_task":
+        if resets:
             self.encoder.load_state_dict(before)
         elif fast_weights is not None:
             detached = {name: weight.detach() for name, weight in fast_weights.items()}
@@ -180,9 +185,9 @@ class MetaTrainer:
     def _support_loss(
         self, task: Task, classifier: PrototypeClassifier, weights: dict[str, Tensor]
     ) -> Tensor:
-        support: Tensor = functional_call(
-            self.encoder, weights, (self.encoder.normalise(task.support),)
-        )
+        pixels = self.encoder.normalise(task.support)
+        features: Tensor = functional_call(self.encoder, weights, (pixels,))
+        support = self.settings.feature_scale * features
         classifier.group(support)
         distances = squared_distances(support, classifier.prototypes(support))
         if self.settings.support_loss == "leave_one_out":
@@ -193,6 +198,10 @@ class MetaTrainer:
 
     def _features(self, task: Task, weights: dict[str, Tensor] | None) -> tuple[Tensor, Tensor]:
         """Encode S and Q with θ or the given weights, in one batch or apart (A12)."""
+        scale = self.settings.feature_scale
+        if task.support.dim() == 2:
+            device = self.encoder.device
+            return scale * task.support.to(device), scale * task.query.to(device)
         if weights is None:
             weights = dict(self.encoder.named_parameters())
         if self.settings.trains == "pcn" and self.settings.derivative == "first":
@@ -204,7 +213,7 @@ class MetaTrainer:
             functional_call(self.encoder, weights, (self.encoder.normalise(batch),))
             for batch in batches
         ]
-        support, query = torch.cat(parts).split([task.n_support, task.n_query])
+        support, query = (scale * torch.cat(parts)).split([task.n_support, task.n_query])
         return support, query
 
     def _set_batch_norm(self) -> None:

@@ -229,7 +229,7 @@ def conclude(
     classifier.group(support)
     prototypes = classifier.prototypes(support)
     h = squared_distances(query, prototypes)
-    scale = run.scale
+    scale, s = run.scale, settings.feature_scale
     if not run.records:
         scale = distance_scale(classifier, support, h, settings.objective)
     scores = -scale * h
@@ -237,7 +237,8 @@ def conclude(
         scores = -run.average.average().to(scores)
     return Adaptation(
         scores=scores,
-        rule=PrototypeRule(prototypes, scale),
+        # For features as the encoder gives them: d(s·x, p) = s² d(x, p / s).
+        rule=PrototypeRule(prototypes / s, scale * s**2),
         encoder=learner.encoder,
         records=run.records,
         termination=termination,

@@ -184,10 +184,9 @@ class TaskLearner:
             use_batch_statistics(self.encoder, 0, False)
 
     def _late(self, maps: Tensor, sizes: list[int]) -> Tensor:
-        if self._apart and len(maps) == sum(sizes):
-            runs = [self.encoder.run(part, self.frozen_stages) for part in maps.split(sizes)]
-            return self.encoder.pool(torch.cat(runs))
-        return self.encoder.pool(self.encoder.run(maps, self.frozen_stages))
+        parts = maps.split(sizes) if self._apart and len(maps) == sum(sizes) else [maps]
+        runs = [self.encoder.run(part, self.frozen_stages) for part in parts]
+        return self.settings.feature_scale * self.encoder.pool(torch.cat(runs))
 
 
 def _frozen_stages(encoder: Encoder, settings: ParameterSettings) -> int:

@@ -132,6 +132,9 @@ class AdaptSettings:
     answer: Literal["current", "average"] = setting(
         "current", "B12: classify by the final distances, or by their moving average"
     )
+    feature_scale: float = setting(
+        1.0, "A19: factor on all features, so its square on every distance d(·,·)", 1e-6
+    )
     standardise_images: bool = setting(False, "bring every image to mean 0, deviation 1 first")
     recluster_every: int = setting(1, "B17: iterations between two clusterings; K > K' only", 1)
     query_batch: int = setting(

@@ -47,14 +47,24 @@ class MetaTrainSettings:
     separation_pairs: Literal["unordered", "ordered"] = setting("unordered", "A3")
     lambda_dis: float = setting(0.1, "weight of L_dis", 0)
     lambda_coh: float = setting(1e-3, "weight of L_coh", 0)
-    distance_scale: Literal["raw", "width"] = setting("raw", "A19")
+    distance_scale: Literal["raw", "width"] = setting("raw", "A19: in L_CE")
+    feature_scale: float = setting(
+        1.0, "A19: factor on all features, so its square on every distance d(·,·)", 1e-6
+    )
     pcn_initialisation: Literal["mean", "random", "start"] = setting(
         "random", "A21: start takes the PCN of the weights that training starts from"
     )
     model_selection: Literal["last", "best"] = setting("last", "A22: by validation episodes")
     augment: bool = setting(True, "A17: the benchmark's crops, colours and mirrors")
+    n_views: int = setting(
+        0,
+        "A17: augmented views of each image, made once, of which a task takes one; 0: every task "
+        "makes its own",
+        0,
+    )
     image_px: int = setting(224, "A23", 32)
-    n_validation_episodes: int = setting(200, "5-way 5-shot episodes after each epoch", 1)
+    validate_every: int = setting(1, "epochs from one validation and checkpoint to the next", 1)
+    n_validation_episodes: int = setting(200, "5-way 5-shot episodes of a validation", 1)
     n_validation_images: int = setting(100, "images per validation class", 20)
     seed: int = setting(0, "of tasks and initial weights", 0)
     prototypes: PrototypeSettings = field(default_factory=PrototypeSettings)
@@ -71,6 +81,21 @@ class MetaTrainSettings:
                 f"encoder_between_tasks = 'reset_epoch' would undo trains = {self.trains!r}; "
                 "use 'reset_task' or 'kept'"
             )
+        if self.n_views and not self.augment:
+            raise SettingsError(
+                f"n_views = {self.n_views} are augmented views, but augment = false; "
+                "set n_views = 0"
+            )
+
+    @property
+    def keeps_encoder(self) -> bool:
+        """Whether θ and its batch statistics stay those of the start."""
+        return not self.inner_steps and self.trains == "pcn" and self.batch_norm == "running"
+
+    @property
+    def learns_from_features(self) -> bool:
+        """Whether a task needs no images: the encoder stays, and so do the views of each image."""
+        return self.keeps_encoder and (self.n_views > 0 or not self.augment)
 
     @classmethod
     def preset(cls, name: str) -> "MetaTrainSettings":

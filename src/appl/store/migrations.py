@@ -1,9 +1,11 @@
 """Settings of stored runs in the form of today, so that results keep their key.
 
 Until version 0.1 the settings of APPL were one flat group. They are grouped by the parts of
-Algorithm 2 now, with the answer, which is not the paper's, apart. Values are the same.
+Algorithm 2 now, with the answer, which is not the paper's, apart. Values are the same. A setting
+that came later has, in an older run, the value that it was as if it had.
 """
 
+from copy import deepcopy
 from typing import Any
 
 # Old name → new place; groups and choices that changed their names are handled below.
@@ -60,13 +62,17 @@ _CHOICES: dict[tuple[str, Any], Any] = {
     ("views.predict_on", "clean"): False,
     ("views.predict_on", "mirrored"): True,
 }
+# Settings that came after the groups.
+_LATER: dict[str, Any] = {"adaptation.feature_scale": 1.0}
 _SPLIT_GROUPS = ("views", "information")
 
 
 def migrate_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a stored run as this version writes them."""
-    if method != "appl" or "adaptation" in settings:
+    if method != "appl":
         return settings
+    if "adaptation" in settings:
+        return _with_later_settings(settings)
     old = dict(settings)
     for group in _SPLIT_GROUPS:
         old |= {f"{group}.{key}": value for key, value in old.pop(group, {}).items()}
@@ -80,7 +86,18 @@ def migrate_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in old.items():
         known = isinstance(value, str)
         _put(new, _PLACES[name], _CHOICES.get((name, value), value) if known else value)
-    return new
+    return _with_later_settings(new)
+
+
+def _with_later_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    found = deepcopy(settings)
+    for place, value in _LATER.items():
+        *groups, name = place.split(".")
+        group = found
+        for part in groups:
+            group = group[part]
+        group.setdefault(name, value)
+    return found
 
 
 def _put(tree: dict[str, Any], place: str, value: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from appl.errors import DataError
 from appl.store.migrations import migrate_settings
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # Since 2. What is called `standing` here is the provenance of a copy of a data set.
 DATA = "CREATE TABLE data (digest TEXT PRIMARY KEY, standing TEXT NOT NULL);"
 
@@ -83,7 +83,7 @@ class ResultStore:
         self._migrate_settings()
 
     def _migrate_settings(self) -> None:
-        """Bring the settings of all runs, and so their keys, to the form of today (schema 3)."""
+        """Bring the settings of all runs, and so their keys, to the form of today."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
             for run in self.runs():

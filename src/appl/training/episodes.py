@@ -22,7 +22,6 @@ from torch import nn
 from appl.core.draws import generator_draws
 from appl.core.episode import Episode, Task
 from appl.core.files import write_atomically
-from appl.core.images import colour_jitter, random_resized_crop
 from appl.core.seeds import generator_for
 from appl.datasets.episodes import draw_episode
 from appl.datasets.packed import PackedImages
@@ -30,11 +29,8 @@ from appl.encoders import Encoder
 from appl.settings.files import to_toml
 from appl.training.checkpoint import check_origin
 from appl.training.distributed import Processes
+from appl.training.views import ViewFeatures, augment, views_of
 from appl.weights.checkpoint import read_checkpoint, write_checkpoint
-
-# A17: the benchmark's strength of colours. Its crops go down to 8 % of the area; pretraining's
-# 20 % keep the object of a small image in view.
-JITTER, CROP_SCALE = 0.4, (0.2, 1.0)
 
 
 class Record(Protocol):
@@ -79,6 +75,8 @@ class EpisodeSettings(Protocol):
     n_epochs: int
     n_tasks: int
     augment: bool
+    n_views: int
+    validate_every: int
     seed: int
 
 
@@ -87,12 +85,12 @@ T = TypeVar("T", bound=Trainer)
 
 @dataclass
 class TrainedEpoch:
-    """What is known after an epoch; epoch 0 is the validation before the first task."""
+    """What is known at a validation; epoch 0 is the one before the first task."""
 
     epoch: int
     validation_accuracy: float
     validation_interval: float
-    tasks: Any = None  # means over the epoch's tasks, a trainer's record
+    tasks: Any = None  # means over the tasks since the last one, a trainer's record
     loading_share: float = field(default=0.0, compare=False)
 
 
@@ -118,8 +116,12 @@ def train_on_episodes(
     processes: Processes,
     on_task: OnTask,
     on_epoch: OnEpoch,
+    features: ViewFeatures | None = None,
 ) -> EpisodicTraining[T]:
-    """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there."""
+    """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there.
+
+    With the features of all views, tasks hold these in the place of images.
+    """
     processes.check_divides("n_tasks", settings.n_tasks)
     run = EpisodicTraining(trainer)
     if (folder / "last.pt").exists():
@@ -127,29 +129,33 @@ def train_on_episodes(
     processes.wait()  # no process may write before all have looked
     if processes.is_first:
         write_atomically(folder / "settings.toml", to_toml(settings).encode())
-    for epoch in range(len(run.history), settings.n_epochs + 1):
-        records: list[Any] = []
-        loading_s, began = 0.0, perf_counter()
+    records: list[Any] = []
+    loading_s, began = 0.0, perf_counter()
+    first = run.history[-1].epoch + 1 if run.history else 0
+    for epoch in range(first, settings.n_epochs + 1):
         if epoch > 0:
             trainer.start_epoch()
             for index in range(processes.rank, settings.n_tasks, processes.n_processes):
                 asked = perf_counter()
-                episode = draw_task(source, class_names, settings, epoch, index)
+                episode = draw_task(source, class_names, settings, epoch, index, features)
                 loading_s += perf_counter() - asked
                 records.append(trainer.learn(episode))
                 done = (epoch - 1) * settings.n_tasks + index - processes.rank
                 total = settings.n_epochs * settings.n_tasks
                 on_task(done + processes.n_processes, total, records[-1])
+        if epoch % settings.validate_every and epoch < settings.n_epochs:
+            continue
         loading_share = loading_s / max(perf_counter() - began, 1e-9)
         accuracy, interval = trainer.validate()
         tasks = _mean_record(records, trainer, processes) if records else None
         run.history.append(TrainedEpoch(epoch, accuracy, interval, tasks, loading_share))
         if processes.is_first:
             is_best = accuracy >= max(e.validation_accuracy for e in run.history)
-            first, *copies = [folder / name for name in ["best.pt"] * is_best + ["last.pt"]]
+            path, *copies = [folder / name for name in ["best.pt"] * is_best + ["last.pt"]]
             history = {"history": [asdict(e) for e in run.history]}
-            write_checkpoint(first, origin | trainer.state() | history, *copies)
+            write_checkpoint(path, origin | trainer.state() | history, *copies)
         on_epoch(run.history[-1])
+        records, loading_s, began = [], 0.0, perf_counter()
     processes.check_equal(*trainer.modules)
     return run
 
@@ -160,9 +166,13 @@ def draw_task(
     settings: EpisodeSettings,
     epoch: int,
     index: int,
+    features: ViewFeatures | None = None,
 ) -> Episode:
-    """Return task number `index` of an epoch (from 1), augmented if the settings say so (A17)."""
-    episode = draw_episode(
+    """Return task number `index` of an epoch (from 1), augmented if the settings say so (A17).
+
+    With `features` the task holds these in the place of its images.
+    """
+    draw = draw_episode(
         source,
         class_names,
         n_way=settings.n_way,
@@ -170,16 +180,25 @@ def draw_task(
         n_query=settings.n_query,
         seed=settings.seed,
         index=(epoch - 1) * settings.n_tasks + index,
-    ).load(source)
-    if not settings.augment:
-        return episode
-    task = episode.task
-    images = task.images()
-    draws = generator_draws(len(images), generator_for(settings.seed, "augment", epoch, index))
-    views = random_resized_crop(images, images.shape[-1], draws, scale=CROP_SCALE)
-    views = colour_jitter(views, JITTER, draws)
-    support, query = views.split([task.n_support, task.n_query])
-    return Episode(Task(support, task.class_ids, query), episode.query_class_ids)
+    )
+    place = (settings.seed, "augment", epoch, index)
+    images = torch.cat([draw.support, draw.query])
+    if settings.n_views:
+        generator = generator_for(*place)
+        view = torch.randint(settings.n_views, images.shape, generator=generator)
+    else:
+        view = torch.zeros_like(images)
+    if features is not None:
+        seen = features.of(images, view)
+    elif settings.n_views:
+        seen = views_of(source, images, view)
+    elif settings.augment:
+        draws = generator_draws(len(images), generator_for(*place))
+        seen = augment(source.images(images).float() / 255, draws)
+    else:
+        seen = source.images(images)
+    support, query = seen.split([len(draw.support), len(draw.query)])
+    return Episode(Task(support, draw.class_ids, query), draw.query_class_ids)
 
 
 def _mean_record(records: list[Any], trainer: Trainer, processes: Processes) -> Any:

@@ -3,6 +3,7 @@
 `method.algorithm1` holds the arithmetic of a task, `training.episodes` the loop.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,8 +19,9 @@ from appl.settings.meta_training import MetaTrainSettings
 from appl.training.checkpoint import images_digest, origin_of
 from appl.training.distributed import ALONE, Processes
 from appl.training.episodes import EpisodicTraining, OnEpoch, OnTask, train_on_episodes
-from appl.training.validation import ValidationEpisodes, check_validation_classes
-from appl.weights import Pretrained
+from appl.training.validation import EncodedEpisodes, ValidationEpisodes, check_validation_classes
+from appl.training.views import encode_views
+from appl.weights import Pretrained, class_mean_pcn, weights_digest
 
 
 class APPLTrainer(MetaTrainer):
@@ -27,6 +29,7 @@ class APPLTrainer(MetaTrainer):
 
     record_type: ClassVar[type[Any]] = TaskRecord
     validation: ValidationEpisodes
+    _encoded: EncodedEpisodes | None = None
 
     @property
     def modules(self) -> tuple[nn.Module, ...]:
@@ -35,13 +38,17 @@ class APPLTrainer(MetaTrainer):
 
     def validate(self) -> tuple[float, float]:
         """Return mean and half-width of the accuracy by the PCN's prototypes."""
-        return self.validation.prototype_accuracy(self.encoder, self._prototypes)
+        encoded = self._encoded or self.validation.encoded(self.encoder)
+        if self.settings.keeps_encoder:
+            self._encoded = encoded  # once for all validations
+        return encoded.accuracy(self._prototypes)
 
     def _prototypes(self, support: Tensor, class_ids: Tensor) -> Tensor:
         device = self.pcn.linear.weight.device
         classifier = PrototypeClassifier(self.pcn, class_ids.to(device), self.settings.prototypes)
-        classifier.group(support.to(device))
-        return classifier.prototypes(support.to(device)).cpu()
+        scaled = self.settings.feature_scale * support.to(device)
+        classifier.group(scaled)
+        return classifier.prototypes(scaled).cpu() / self.settings.feature_scale
 
 
 def train_meta(
@@ -54,8 +61,14 @@ def train_meta(
     on_task: OnTask = lambda _done, _total, _record: None,
     on_epoch: OnEpoch = lambda _epoch: None,
     processes: Processes = ALONE,
+    cache: Path | None = None,
+    on_encoded: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> EpisodicTraining[APPLTrainer]:
-    """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there."""
+    """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there.
+
+    Where tasks need no images (`settings.learns_from_features`), features of all views are made
+    once, in `cache`.
+    """
     check_validation_classes(source, validation_classes)
     origin = origin_of(
         "meta",
@@ -70,8 +83,29 @@ def train_meta(
     trainer.validation = ValidationEpisodes(
         source, validation_classes, settings.n_validation_episodes, settings.n_validation_images
     )
+    features = None
+    if settings.learns_from_features:
+        with processes.first_goes_ahead():
+            features = encode_views(
+                start.encoder,
+                weights_digest(Pretrained(start.encoder, class_mean_pcn(start.encoder))),
+                source,
+                train_classes,
+                settings.n_views,
+                cache or folder / "cache",
+                on_encoded,
+            )
     return train_on_episodes(
-        trainer, source, train_classes, settings, folder, origin, processes, on_task, on_epoch
+        trainer,
+        source,
+        train_classes,
+        settings,
+        folder,
+        origin,
+        processes,
+        on_task,
+        on_epoch,
+        features,
     )
 
 

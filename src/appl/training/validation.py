@@ -57,12 +57,16 @@ class ValidationEpisodes:
             [(answer(draw.load(self.source).task), draw.query_class_ids) for draw in self.draws()]
         )
 
-    @torch.no_grad()
     def prototype_accuracy(self, encoder: Encoder, prototypes: Prototypes) -> tuple[float, float]:
         """Return the same of the nearest prototype; every image is encoded once.
 
         The encoder is left in eval mode: batch norms use what they remember.
         """
+        return self.encoded(encoder).accuracy(prototypes)
+
+    @torch.no_grad()
+    def encoded(self, encoder: Encoder) -> "EncodedEpisodes":
+        """Encode every image of the episodes once; the encoder is left in eval mode."""
         encoder.eval()
         draws = self.draws()
         used = torch.cat([torch.cat([draw.support, draw.query]) for draw in draws]).unique()
@@ -71,11 +75,25 @@ class ValidationEpisodes:
         )
         place = torch.full((len(self.source.class_ids),), -1)
         place[used] = torch.arange(len(used))
+        return EncodedEpisodes(draws, features, place)
+
+
+@dataclass(frozen=True)
+class EncodedEpisodes:
+    """Validation episodes on features."""
+
+    draws: list[EpisodeDraw]
+    features: Tensor  # (n, width) of the images that are used
+    place: Tensor  # (n_images,) row of an image in `features`
+
+    @torch.no_grad()
+    def accuracy(self, prototypes: Prototypes) -> tuple[float, float]:
+        """Return mean and 95 % half-width of the accuracy in % of the nearest prototype."""
         answers = []
-        for draw in draws:
-            found = prototypes(features[place[draw.support]], draw.class_ids)
-            distances = squared_distances(features[place[draw.query]], found)
-            answers.append((-distances, draw.query_class_ids))
+        for draw in self.draws:
+            found = prototypes(self.features[self.place[draw.support]], draw.class_ids)
+            query = self.features[self.place[draw.query]]
+            answers.append((-squared_distances(query, found), draw.query_class_ids))
         return _summary(answers)
 
 
