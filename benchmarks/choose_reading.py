@@ -1,16 +1,19 @@
-"""Readings of Algorithm 2 on episodes of the source's validation classes: the choice of `paper`.
+"""Readings of Algorithm 2: what the paper's text leaves open, tried on episodes of no target.
 
-    python benchmarks/choose_reading.py run MINIIMAGENET OUT.csv --episodes 6
+    python benchmarks/choose_reading.py run DOMAINS OUT.csv --weights paper.safetensors \
+        --episodes 6 --readings "mean running k10" "sum joint"
     python benchmarks/choose_reading.py table OUT.csv
 
-What the paper's text leaves open is varied, reading by reading; "frozen" rows do not adapt. Each
-reading answers the same episodes (seed 30) from the shipped weights, with a PCN from a weights file
-(`--pcn`) or the class mean. What is in OUT.csv already is not done again, and the first episodes of
-all readings come before later ones, so that the worst can be thrown out early (`--readings`).
+DOMAINS is a folder of class-folder trees: the source's validation classes as `validation`, and the
+development domains. A reading is named by words (see `WORDS`), each a choice that departs from the
+preset `literal`, so that a new one needs no code. All answer the same episodes (seed 30): `resnet10`
+has our encoder and the class mean, other weights are files of `appl train meta`. What is in OUT.csv
+already is not done again, and the first episodes of all readings come before later ones.
 """
 
 import argparse
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,88 +23,92 @@ import torch
 from _measuring import Row, command_line, key_of, keys_in, measure_all, read_rows, serve
 
 from appl.benchmark.statistics import estimate_difference
-from appl.cli._training import list_source
 from appl.datasets.episodes import draw_episode
-from appl.datasets.packed import pack
+from appl.datasets.packed import pack_folder
 from appl.method.algorithm2 import adapt
 from appl.settings.adaptation import AdaptSettings
 from appl.settings.files import with_changes
 from appl.weights import load_pretrained
 
-KEYS = ("reading", "pcn", "episode")
+KEYS = ("reading", "weights", "domain", "episode")
 COLUMNS = (
-    *KEYS, "accuracy", "seconds", "termination", "loss", "support_accuracy", "selected", "changes",
+    *KEYS, "accuracy", "seconds", "termination", "loss", "support_accuracy", "selected",
+    "label_changes", "changes",
 )  # fmt: skip
 SEED = 30
-BASE = "frozen running"
+BASE = ("frozen running", "resnet10")
 
-MEAN = {
-    "support_reduction": "mean",
-    "query_reduction": "mean_all",
-    "cohesion_reduction": "mean",
+WORDS: dict[str, dict[str, Any]] = {
+    # Reductions of the losses (B6, B7); `literal` sums.
+    "sum": {},
+    "mean": {
+        "objective": {
+            "support_reduction": "mean",
+            "query_reduction": "mean_all",
+            "cohesion_reduction": "mean",
+        }
+    },
+    "meansel": {"objective": {"query_reduction": "mean_selected"}},
+    # Whose batch statistics (B10, B11).
+    "joint": {"parameters": {"batch_norm": "joint"}},
+    "running": {"parameters": {"batch_norm": "running"}},
+    "task": {"parameters": {"batch_norm": "task"}},
+    "separate": {"parameters": {"batch_norm": "separate"}},
+    "predrunning": {"parameters": {"predict_batch_norm": "running"}},
+    # The optimiser (B8).
+    "momentum": {"optimiser": "momentum"},
+    "adam": {"optimiser": "adam"},
+    # Pseudo-labels (B1–B4) and the answer (B12).
+    "hard": {"pseudo_labels": {"kind": "hard"}},
+    "attached": {"pseudo_labels": {"detach": False}},
+    "first": {"pseudo_labels": {"wma": {"start": "first"}}},
+    "debiased": {"pseudo_labels": {"wma": {"start": "debiased"}}},
+    "average": {"answer": "average"},
+    # The supports' own loss (A14), the order of slots (B18).
+    "loo": {"objective": {"support_loss": "leave_one_out"}},
+    "symmetric": {"prototypes": {"order": "symmetric"}},
+    # Parts left out, to see what does what.
+    "frozen": {"n_iterations": 0},
+    "noquery": {"objective": {"use_query_loss": False}},
+    "nowma": {"pseudo_labels": {"wma": {"use": False}}},
+    "classmean": {"prototypes": {"kind": "mean"}},
 }
 
 
-def reading(
-    optimiser: str = "gradient",
-    batch_norm: str = "joint",
-    objective: dict[str, Any] | None = None,
-    **changes: Any,
-) -> dict[str, Any]:
+def changes_of(reading: str) -> dict[str, Any]:
     """Return what a reading changes in the literal text."""
-    parts = {"parameters": {"batch_norm": batch_norm}, "objective": objective or {}}
-    return {"optimiser": optimiser} | parts | changes
-
-
-def readings() -> dict[str, dict[str, Any]]:
-    """Name every reading."""
-    found = {
-        BASE: reading(batch_norm="running", n_iterations=0),
-        "frozen joint": reading(n_iterations=0),
-    }
-    for optimiser in ("gradient", "adam"):
-        for name, reductions in {"sum": {}, "mean": MEAN}.items():
-            for norm in ("joint", "running", "task", "separate"):
-                for scale in ("raw", "width"):
-                    objective = reductions | {"distance_scale": scale}
-                    title = f"{optimiser} {name} {norm}" + (" width" if scale == "width" else "")
-                    found[title] = reading(optimiser, norm, objective)
-    for norm in ("joint", "running"):
-        found |= {
-            f"momentum mean {norm}": reading("momentum", norm, MEAN),
-            f"gradient meansel {norm}": reading(
-                "gradient", norm, MEAN | {"query_reduction": "mean_selected"}
-            ),
-            f"gradient mean {norm} loo": reading(
-                "gradient", norm, MEAN | {"support_loss": "leave_one_out"}
-            ),
-            f"gradient mean {norm} first": reading(
-                "gradient", norm, MEAN, pseudo_labels={"wma": {"start": "first"}}
-            ),
-            f"gradient mean {norm} hard": reading(
-                "gradient", norm, MEAN, pseudo_labels={"kind": "hard"}
-            ),
-            f"gradient mean {norm} average": reading("gradient", norm, MEAN, answer="average"),
-            f"gradient mean {norm} attached": reading(
-                "gradient", norm, MEAN, pseudo_labels={"detach": False}
-            ),
-        }
+    found: dict[str, Any] = {}
+    for word in reading.split():
+        if number := re.fullmatch(r"k(\d+)", word):  # distances are divided by this (A19)
+            change: dict[str, Any] = {"feature_scale": int(number[1]) ** -0.5}
+        elif number := re.fullmatch(r"lr(.+)", word):
+            change = {"learning_rate": float(number[1])}
+        elif number := re.fullmatch(r"coh(.+)", word):
+            change = {"objective": {"lambda_coh": float(number[1])}}
+        elif number := re.fullmatch(r"it(\d+)", word):
+            change = {"n_iterations": int(number[1])}
+        else:
+            change = WORDS[word]
+        found = _merged(found, change)
     return found
+
+
+def _merged(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    groups = {k: _merged(a[k], b[k]) for k in a.keys() & b.keys() if isinstance(b[k], dict)}
+    return a | b | groups
 
 
 def measure(job: Row) -> list[Row]:
     """Adapt to one episode under one reading."""
     torch.set_num_threads(1)
-    listing = list_source(Path(job["source"]), None)
-    data = pack(listing, Path(job["cache"]), 84)
-    start = load_pretrained("resnet10")
-    pcn = start.pcn if job["pcn"] == "mean" else load_pretrained(job["pcn"]).pcn
-    names = list(listing.splits["validation"])
+    data = pack_folder(Path(job["domains"]) / job["domain"], Path(job["cache"]), 84)
+    start = load_pretrained(job["file"])
+    names = list(data.class_names)
     episode = draw_episode(data, names, seed=SEED, index=job["episode"]).load(data)
-    changes = readings()[job["reading"]]
-    settings = with_changes(AdaptSettings.preset("paper"), **changes)
+    changes = changes_of(job["reading"])
+    settings = with_changes(AdaptSettings(), **changes)
     began = time.process_time()
-    result = adapt(start.encoder, pcn, episode.task, settings)
+    result = adapt(start.encoder, start.pcn, episode.task, settings)
     row = {key: job[key] for key in KEYS} | {
         "accuracy": f"{100 * episode.accuracy(result.scores):.2f}",
         "seconds": f"{time.process_time() - began:.1f}",
@@ -114,6 +121,7 @@ def measure(job: Row) -> list[Row]:
             "loss": f"{last.loss:.4g}",
             "support_accuracy": f"{last.support_accuracy:.3f}",
             "selected": f"{last.selected_share:.3f}",
+            "label_changes": sum(record.n_label_changes for record in result.records),
         }
     return [row]
 
@@ -121,37 +129,48 @@ def measure(job: Row) -> list[Row]:
 def jobs(arguments: argparse.Namespace) -> Iterator[Row]:
     """List what is missing, the first episodes of all readings first."""
     done = keys_in(arguments.out, KEYS)
-    for episode in range(arguments.episodes):
-        for name in arguments.readings or readings():
-            job = {"reading": name, "pcn": arguments.pcn, "episode": episode}
-            if key_of(job, KEYS) not in done:
-                where = {"source": str(arguments.source), "cache": str(arguments.cache)}
-                yield job | where
+    domains = arguments.only or sorted(p.name for p in arguments.source.iterdir() if p.is_dir())
+    for episode in range(arguments.first, arguments.episodes):
+        for domain in domains:
+            for name in arguments.readings:
+                for file in arguments.weights:
+                    weights = Path(file).stem if Path(file).suffix else file
+                    job = {
+                        "reading": name, "weights": weights, "domain": domain, "episode": episode,
+                    }  # fmt: skip
+                    if key_of(job, KEYS) not in done:
+                        where = {"domains": str(arguments.source), "cache": str(arguments.cache)}
+                        yield job | where | {"file": file}
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing; every finished episode is on disk."""
-    listing = list_source(arguments.source, None)
-    pack(listing, arguments.cache, 84)  # here, once, before processes share the files
+    for folder in sorted(p for p in arguments.source.iterdir() if p.is_dir()):
+        pack_folder(folder, arguments.cache, 84)  # here, once, before processes share the files
     measure_all(jobs(arguments), measure, COLUMNS, arguments.out, arguments.workers)
 
 
 def table(arguments: argparse.Namespace) -> None:
-    """Print means and paired differences to the frozen encoder, best first."""
-    accuracy: dict[tuple[str, str], dict[str, float]] = {}
+    """Print mean paired differences to the frozen encoder's class means, best first."""
+    accuracy: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
     for row in read_rows(arguments.out):
-        key = (row["reading"], row["pcn"])
-        accuracy.setdefault(key, {})[row["episode"]] = float(row["accuracy"])
-    base = accuracy[BASE, "mean"]
+        found = accuracy.setdefault((row["reading"], row["weights"]), {})
+        found[row["domain"], row["episode"]] = float(row["accuracy"])
+    base = accuracy[BASE]
+    domains = sorted({domain for domain, _ in base})
     lines = []
-    for (name, pcn), found in accuracy.items():
-        shared = [found[e] - base[e] for e in found if e in base]
-        difference = estimate_difference(shared)
-        mean = sum(found.values()) / len(found)
-        words = f"| {name} | {pcn} | {mean:.1f} | {difference.signed} | {len(found)} |"
-        lines.append((difference.mean, words))
-    print("| reading | PCN | accuracy | to the frozen encoder | episodes |")
-    print("| --- | --- | --- | --- | --- |")
+    for (name, weights), found in accuracy.items():
+        pairs = {key: found[key] - base[key] for key in found if key in base}
+        cells, means = [], []
+        for domain in domains:
+            values = [value for (where, _), value in pairs.items() if where == domain]
+            cells.append(estimate_difference(values).signed if values else "–")
+            means += [sum(values) / len(values)] if values else []
+        mean = sum(means) / len(means)
+        text = f"| {name} | {weights} | {mean:+.2f} | {' | '.join(cells)} | {len(pairs)} |"
+        lines.append((mean, text))
+    print(f"| reading | weights | mean | {' | '.join(domains)} | episodes |")
+    print("| --- " * (len(domains) + 4) + "|")
     for _, line in sorted(lines, reverse=True):
         print(line)
 
@@ -160,9 +179,11 @@ def main() -> None:
     """Read the command line."""
     command = command_line(__doc__, "source", run, table)
     command.add_argument("--cache", type=Path, default=Path("packed"))
-    command.add_argument("--pcn", default="mean")
-    command.add_argument("--episodes", type=int, default=2)
-    command.add_argument("--readings", nargs="*")
+    command.add_argument("--weights", nargs="+", default=["resnet10"])
+    command.add_argument("--first", type=int, default=0)
+    command.add_argument("--episodes", type=int, default=1)
+    command.add_argument("--readings", nargs="+", default=[BASE[0]])
+    command.add_argument("--only", nargs="*", help="domains")
     command.add_argument("--workers", type=int, default=2)
     serve(command)
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -34,7 +35,12 @@ class PackedImages:
 
     def members(self, class_name: str) -> Tensor:
         """Return the indices of one class, in file order."""
-        return (self.class_ids == self.class_names.index(class_name)).nonzero().flatten()
+        return self._members[self.class_names.index(class_name)]
+
+    @cached_property
+    def _members(self) -> list[Tensor]:
+        # Once: training draws tens of thousands of episodes.
+        return [(self.class_ids == i).nonzero().flatten() for i in range(len(self.class_names))]
 
     def identity(self, *, with_groups: bool) -> str:
         """Identify what episodes depend on: the files, and groups where they are kept apart."""

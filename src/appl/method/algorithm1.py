@@ -64,11 +64,11 @@ class MetaTrainer:
         # A9: Adam's L2 by the text; decoupled decay otherwise, towards zero or the first weights.
         if settings.decay_form == "adam":
             self.optimiser: torch.optim.Optimizer = torch.optim.Adam(
-                groups, weight_decay=settings.weight_decay
+                groups, weight_decay=settings.weight_decay, fused=True
             )
         else:
             decay = settings.weight_decay if settings.decay_form == "adamw" else 0.0
-            self.optimiser = torch.optim.AdamW(groups, weight_decay=decay)
+            self.optimiser = torch.optim.AdamW(groups, weight_decay=decay, fused=True)
         self._anchors: list[Tensor] = []
         if settings.decay_form == "initial":
             self._anchors = [p.detach().clone() for group in groups for p in group["params"]]

@@ -97,5 +97,5 @@ def encode_views(
                 on_progress(view * len(members) + int(rows[-1]) + 1, n_files * len(members))
             features.flush()
             partial.replace(path)
-        arrays.append(np.load(path, mmap_mode="r"))
+        arrays.append(np.asarray(np.load(path, mmap_mode="r")))
     return ViewFeatures(place, tuple(arrays))
