@@ -6,9 +6,9 @@
 
 DOMAINS is a folder of class-folder trees: the source's validation classes as `validation`, and the
 development domains. A reading is named by words (see `WORDS`), each a choice that departs from the
-preset `literal`, so that a new one needs no code. All answer the same episodes (seed 30): `resnet10`
-has our encoder and the class mean, other weights are files of `appl train meta`. What is in OUT.csv
-already is not done again, and the first episodes of all readings come before later ones.
+preset `literal`, so that a new one needs no code. All answer the same episodes (seed 30):
+`resnet10` has our encoder and the class mean, other weights are files of `appl train meta`. What is
+in OUT.csv already is not done again, and the first episodes of all readings come before later ones.
 """
 
 import argparse

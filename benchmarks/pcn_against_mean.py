@@ -3,9 +3,9 @@
     python benchmarks/pcn_against_mean.py run DOMAINS OUT.csv --weights a.safetensors b/best.pt
     python benchmarks/pcn_against_mean.py table OUT.csv
 
-DOMAINS is a folder of class-folder trees (`validation`, development domains, targets). Each image is
-encoded once by the encoder of the weights; episodes (seed 31) are 5-way with 1, 5 and 20 examples a
-class and 15 queries. Slots are made as the weights were trained, and one example is repeated as the
+DOMAINS is a folder of class-folder trees (`validation`, development domains, targets). Each image
+is encoded once by the encoder of the weights; episodes (seed 31) are 5-way with 1, 5 and 20
+examples per class and 15 queries. Slots are made as in training; missing ones are filled with the
 class mean. What is in OUT.csv already is not done again.
 """
 

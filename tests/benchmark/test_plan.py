@@ -6,14 +6,17 @@ from pathlib import Path
 
 from appl.benchmark.collection import collect
 from appl.benchmark.formats import to_markdown
-from appl.benchmark.plan import Plan, data_digests, make_plan
+from appl.benchmark.plan import Plan, data_digests, make_outline, make_plan
 from appl.benchmark.runner import run_plan
 from appl.benchmark.tables import make_table
 from appl.datasets.listing import list_folder
 from appl.datasets.own import OwnSet, register
 from appl.datasets.packed import pack
-from appl.settings.benchmark import BenchSettings
+from appl.method.pcn import PCN
+from appl.settings.benchmark import BenchSettings, RowSettings
+from appl.settings.files import structure_settings
 from appl.store import EpisodeResult, ResultStore
+from appl.weights import load_weights, save_weights
 from tests.benchmark.conftest import write_target
 from tests.benchmark.fake_store import fake_outline
 
@@ -112,3 +115,26 @@ def test_groups_count_in_the_data_digest_where_they_are_kept_apart(
     assert digests()[0] == before[0] and digests()[1] != before[1]
     plan = make_plan(apart, tmp_path / "data", tmp_path / "cache")
     assert plan.run(plan.rows[0], plan.targets["cub"]).data_digest == digests()[1]
+
+
+def test_a_table_says_which_rows_have_a_trained_pcn(
+    bench_settings: BenchSettings, bench_root: Path, tmp_path: Path
+) -> None:
+    start = load_weights(bench_root / "weights.safetensors")
+    trained = tmp_path / "trained.safetensors"
+    save_weights(trained, replace(start, pcn=PCN(512, initialisation="random")))
+    rows = [
+        {"method": "appl", "title": "Mean"},
+        {"method": "appl", "title": "Learnt", "weights": str(trained)},
+        {"method": "appl", "title": "Without", "settings": {"variant": "without_pcn"}},
+        {"method": "prototypical"},
+    ]
+
+    def prototypes(*chosen: int) -> str:
+        chosen_rows = tuple(structure_settings(RowSettings, rows[i], "row") for i in chosen)
+        return make_outline(replace(bench_settings, rows=chosen_rows)).prototypes
+
+    assert prototypes(0, 2, 3) == "class mean (untrained)"
+    assert prototypes(1, 2) == "trained"
+    assert prototypes(0, 1) == "class mean (untrained): Mean; trained: Learnt"
+    assert prototypes(2, 3) == ""

@@ -181,13 +181,26 @@ def _outline(settings: BenchSettings, weights: dict[str, Pretrained]) -> Outline
     for title in titles:
         if titles.count(title) > 1:
             raise SettingsError(f"two rows are called {title!r}; give one of them another title")
-    start = weights[settings.weights]
-    meta, uses_pcn = start.encoder.meta, any(row.name == "appl" for row in rows)
+    meta = weights[settings.weights].encoder.meta
     return Outline(
         settings,
         rows,
         meta.name,
         meta.source,
         digests[settings.weights],
-        start.pcn.summary if uses_pcn else "",
+        _prototypes(rows, weights),
     )
+
+
+def _prototypes(rows: Sequence[Row], weights: dict[str, Pretrained]) -> str:
+    """Say what the PCN is of the rows that use one; each row, where they differ."""
+    of_row = {
+        row.title: weights[row.weights].pcn.summary if row.weights in weights else "not at hand"
+        for row in rows
+        if row.name == "appl" and row.settings["adaptation"]["prototypes"]["kind"] == "pcn"
+    }
+    kinds = list(dict.fromkeys(of_row.values()))
+    if len(kinds) < 2:
+        return "".join(kinds)
+    groups = [", ".join(t for t, kind in of_row.items() if kind == one) for one in kinds]
+    return "; ".join(f"{kind}: {titles}" for kind, titles in zip(kinds, groups, strict=True))
