@@ -43,6 +43,12 @@ def serve(measuring: argparse.ArgumentParser) -> None:
     arguments.act(arguments)
 
 
+def weights_name(file: str) -> str:
+    """Name weights by their file, or by the folder of the training that wrote them."""
+    path = Path(file)
+    return path.parent.name if path.stem in ("weights", "best", "last") else path.stem
+
+
 def append_rows(out: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Add rows to a CSV file, which gets its head first."""
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _measuring import Row, command_line, key_of, keys_in, measure_all, read_rows, serve
+from _measuring import (
+    Row,
+    command_line,
+    key_of,
+    keys_in,
+    measure_all,
+    read_rows,
+    serve,
+    weights_name,
+)
 
 from appl.benchmark.statistics import estimate_difference
 from appl.datasets.episodes import draw_episode
@@ -134,9 +143,9 @@ def jobs(arguments: argparse.Namespace) -> Iterator[Row]:
         for domain in domains:
             for name in arguments.readings:
                 for file in arguments.weights:
-                    weights = Path(file).stem if Path(file).suffix else file
                     job = {
-                        "reading": name, "weights": weights, "domain": domain, "episode": episode,
+                        "reading": name, "weights": weights_name(file), "domain": domain,
+                        "episode": episode,
                     }  # fmt: skip
                     if key_of(job, KEYS) not in done:
                         where = {"domains": str(arguments.source), "cache": str(arguments.cache)}

@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 import torch
-from _measuring import Row, append_rows, command_line, keys_in, read_rows, serve
+from _measuring import Row, append_rows, command_line, keys_in, read_rows, serve, weights_name
 
 from appl.benchmark.statistics import estimate_difference
 from appl.core.distances import class_means, squared_distances
@@ -77,8 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
     encoded: dict[tuple[str, str], torch.Tensor] = {}
     for file in arguments.weights:
         pretrained = load_pretrained(file)
-        path = Path(file)
-        name = path.stem if path.suffix == ".safetensors" else path.parent.name or file
+        name = weights_name(file)
         settings = settings_of(pretrained)
         state = pretrained.encoder.state_dict().values()
         encoder = str(sum(float(v.double().abs().sum()) for v in state if v.is_floating_point()))

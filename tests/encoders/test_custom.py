@@ -1,11 +1,10 @@
 import json
-import sys
 
 import pytest
 import torch
 from torch import nn
 
-from appl.encoders import EncoderMeta, EncoderSpec, WeightsSource, from_module, from_spec, from_timm
+from appl.encoders import EncoderMeta, EncoderSpec, WeightsSource, from_module, from_spec
 from appl.errors import WeightsError
 from tests.conftest import small_meta
 
@@ -45,10 +44,3 @@ def test_a_specification_of_your_own_module_needs_that_module():
     assert from_spec(encoder.spec, own=encoder) is encoder
     record = small_meta(stages=("whole",), max_frozen_stages=0, input_px=64).to_dict()
     assert from_spec(encoder.spec, record, encoder).meta.input_px == 64
-
-
-def test_timm_is_not_imported_until_asked_for(monkeypatch):
-    assert "timm" not in sys.modules
-    monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(WeightsError, match=r"pip install 'appl\[timm\]'"):
-        from_timm("resnet18")

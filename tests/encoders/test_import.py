@@ -102,7 +102,7 @@ class Stranger:
         (lambda s: s | {"feature.trunk.0.weight": "text"}, "is a str, not a tensor"),
         (lambda s: s | {"feature.trunk.0.weight": torch.ones(1)}, r"has shape \(1,\)"),
         (lambda s: {k: v for k, v in s.items() if "trunk.7" not in k}, "is missing"),
-        (lambda s: [1, 2], "no state dict"),
+        (lambda s: [1, 2], "no tensors by name"),
         (lambda s: {"state": Stranger()}, "more than tensors"),
     ],
 )

@@ -21,12 +21,12 @@ app.command("label")(label.label)
 for command in (ask.predict, ask.explain, ask.suggest, ask.doctor, ask.export):
     app.command(command.__name__)(command)
 app.command("demo")(demo.demo)
-app.command("encoders")(encoders.encoders)
 app.command("episodes")(episodes.episodes)
 app.command("methods")(methods.methods)
 app.command("presets")(presets.presets)
 app.add_typer(bench.bench, name="bench")
 app.add_typer(data.data, name="data")
+app.add_typer(encoders.encoders, name="encoders")
 app.add_typer(train.train, name="train")
 
 

@@ -44,7 +44,7 @@ def label(
         ),
     ] = None,
     encoder: Annotated[
-        str, typer.Option(help="See `appl encoders`, or a .safetensors file.")
+        str, typer.Option(help="See `appl encoders`: a name, NAME@FILE, timm:MODEL, or a file.")
     ] = "efficientnet_lite0",
     size_px: Annotated[
         int,

@@ -1,23 +1,30 @@
 """Encoders: one file per network, one metadata record each."""
 
-from appl.encoders._custom import from_module, from_timm
+from appl.encoders._custom import from_module
 from appl.encoders._encoder import CACHE_BATCH, NORMS, Encoder
-from appl.encoders._import import import_resnet10
+from appl.encoders._import import bring, file_digest, import_resnet10
 from appl.encoders._meta import EncoderMeta, WeightsSource
-from appl.encoders._registry import ENCODERS, EncoderEntry, from_spec
+from appl.encoders._recommended import RECOMMENDED, Recommended
+from appl.encoders._registry import ENCODERS, EncoderEntry, HubFile, from_spec
 from appl.encoders._spec import EncoderSpec
+from appl.encoders._timm import from_timm
 from appl.encoders.describing import Describer
 
 __all__ = [
     "CACHE_BATCH",
     "ENCODERS",
     "NORMS",
+    "RECOMMENDED",
     "Describer",
     "Encoder",
     "EncoderEntry",
     "EncoderMeta",
     "EncoderSpec",
+    "HubFile",
+    "Recommended",
     "WeightsSource",
+    "bring",
+    "file_digest",
     "from_module",
     "from_spec",
     "from_timm",

@@ -64,6 +64,7 @@ class Encoder(nn.Module):
                 f"images of {images.shape[-1]}×{images.shape[-2]} px are too small for "
                 f"{self.meta.name}: {self.meta.min_px} px is the least; enlarge them"
             )
+        self._check_multiple(images.shape[-2], images.shape[-1])
         images = images.to(self.device, non_blocking=True)
         pixels = images.float() / 255 if images.dtype == torch.uint8 else images.float()
         pixels = (pixels - self.pixel_mean) / self.pixel_std
@@ -71,6 +72,18 @@ class Encoder(nn.Module):
             deviation = pixels.std((1, 2, 3), keepdim=True) + 1e-5
             pixels = (pixels - pixels.mean((1, 2, 3), keepdim=True)) / deviation
         return pixels.contiguous(memory_format=torch.channels_last)
+
+    def _check_multiple(self, height: int, width: int) -> None:
+        step = self.meta.multiple_px
+        if height % step == 0 and width % step == 0:
+            return
+        wrong = height if height % step else width
+        smaller = max(wrong // step * step, -(-self.meta.min_px // step) * step)
+        raise TaskError(
+            f"images of {width}×{height} px do not fit {self.meta.name}, whose patches have "
+            f"{step} px: each side must be a multiple of it, such as {smaller} or "
+            f"{smaller + step}"
+        )
 
     def run(self, maps: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
         """Run the stages start … stop − 1 on normalised images or on an earlier stage's output."""

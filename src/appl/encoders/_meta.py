@@ -26,9 +26,10 @@ class EncoderMeta:
     by side. The first `n_prefix_tokens` tokens are no patches. `non_negative` says whether every
     feature is >= 0; where not, the prototype network has no ReLU. `texture_stage` names the stage
     whose channels' deviations over positions describe texture and style; none: the encoder has no
-    such description. `label_px` is the size that `appl label` takes, 0: `input_px`; `temperature`
-    what the scores of `robust` are divided by before any example has a say, learnt on domains that
-    are no target.
+    such description. Both sides of an image are at least `min_px`, and multiples of `multiple_px`,
+    the patch of a transformer. `label_px` is the size that `appl label` takes, 0: `input_px`;
+    `temperature` what the scores of `robust` are divided by before any example has a say, learnt on
+    domains that are no target.
     """
 
     name: str
@@ -40,6 +41,7 @@ class EncoderMeta:
     max_frozen_stages: int
     non_negative: bool = True
     min_px: int = 32
+    multiple_px: int = 1
     advised_frozen_stages: int = 0
     pooling: Literal["mean", "class_token", "class_and_patches"] = "mean"
     n_prefix_tokens: int = 0

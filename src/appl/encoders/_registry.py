@@ -1,6 +1,6 @@
 """The registry of encoders, and the one function that builds an encoder from its specification."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,18 +8,36 @@ from torch import Tensor
 
 from appl.core.registry import Registry
 from appl.encoders._encoder import Encoder
-from appl.encoders._meta import EncoderMeta
+from appl.encoders._meta import EncoderMeta, WeightsSource
 from appl.encoders._spec import EncoderSpec
 from appl.errors import WeightsError
 
 
 @dataclass(frozen=True)
+class HubFile:
+    """A weights file that `appl encoders get` can fetch, at one revision and with one digest."""
+
+    repository: str
+    file: str
+    revision: str
+    sha256: str
+    megabytes: int
+
+
+@dataclass(frozen=True)
 class EncoderEntry:
-    """A network by name: how it is built, and the weights that travel in a package, if any."""
+    """A network by name: how it is built, and where its weights come from.
+
+    They travel in a package (`packaged_weights`), can be fetched (`hub`), or are brought along in a
+    file whose tensors `convert` gives our names; `published` says what such a file holds.
+    """
 
     meta: EncoderMeta
     build: Callable[[], Encoder]  # without trained weights
     packaged_weights: Callable[[], dict[str, Tensor]] | None = None
+    convert: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] | None = None
+    published: WeightsSource | None = None
+    hub: HubFile | None = None
 
     def __call__(self) -> Encoder:
         """Build the encoder, with its packaged weights if there are some."""
@@ -48,7 +66,7 @@ def from_spec(
             )
         encoder = own
     elif spec.kind == "timm":
-        from appl.encoders._custom import from_timm
+        from appl.encoders._timm import from_timm
 
         encoder = from_timm(spec.name, pretrained=False, **spec.options)
     else:

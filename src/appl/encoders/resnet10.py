@@ -5,6 +5,8 @@ pooling in place of its 7×7 average, so that any size from 32 px up works (equa
 """
 
 import math
+import re
+from collections.abc import Mapping
 
 from torch import Tensor, nn
 
@@ -12,6 +14,7 @@ from appl.encoders._conv import WideConv2d
 from appl.encoders._encoder import Encoder
 from appl.encoders._meta import EncoderMeta
 from appl.encoders._registry import ENCODERS, EncoderEntry
+from appl.errors import WeightsError
 
 META = EncoderMeta(
     name="resnet10",
@@ -25,6 +28,17 @@ META = EncoderMeta(
     texture_stage="stage3",
     temperature=2.0,
 )
+
+# Heads and feature-wise transformations that belong to a training method, not to the encoder.
+_LEFT_OUT = re.compile(r"^(classifier|gnn|fc|relation_module|loss_fn)\.|\.(gamma|beta)$")
+_BLOCK_NAMES = {
+    "C1": "conv1",
+    "BN1": "norm1",
+    "C2": "conv2",
+    "BN2": "norm2",
+    "shortcut": "shortcut.0",
+    "BNshortcut": "shortcut.1",
+}
 
 
 class BasicBlock(nn.Module):
@@ -68,4 +82,21 @@ def resnet10() -> Encoder:
     return encoder
 
 
-ENCODERS.register("resnet10")(EncoderEntry(META, resnet10))
+def our_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors of a checkpoint of the field (`feature.trunk.*`) under our names."""
+    return {_our_name(name): value for name, value in state.items() if not _LEFT_OUT.search(name)}
+
+
+def _our_name(name: str) -> str:
+    match = re.fullmatch(r"(?:feature\.)?trunk\.(\d+)\.(.+)", name)
+    if match:
+        index, rest = int(match[1]), match[2]
+        if index in (0, 1):
+            return f"stages.0.{index}.{rest}"
+        layer, _, leaf = rest.partition(".")
+        if 4 <= index <= 7 and layer in _BLOCK_NAMES and leaf:
+            return f"stages.{index - 3}.{_BLOCK_NAMES[layer]}.{leaf}"
+    raise WeightsError(f"{name!r} belongs to no ResNet10 that we know; not imported")
+
+
+ENCODERS.register("resnet10")(EncoderEntry(META, resnet10, convert=our_names))

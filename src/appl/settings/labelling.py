@@ -16,7 +16,8 @@ class LabelSettings:
     """From a few examples and a pile to labels."""
 
     encoder: str = setting(
-        "efficientnet_lite0", "see `appl encoders`; or a .safetensors file of `appl train`"
+        "efficientnet_lite0",
+        "see `appl encoders`: a name, NAME@FILE, timm:MODEL, or a file of `appl train`",
     )
     size_px: int = setting(0, "side that images are brought to; 0: as advised for labelling", 0)
     adapt: bool = setting(True, "false: judge by the encoder as it is")

@@ -1,7 +1,10 @@
 """The one door to weights: by the name of an encoder, or from a file or folder that holds some.
 
-Files: `.safetensors` of ours; a checkpoint of `appl train` (best.pt, last.pt); the folder of a run
-of `appl label`. Foreign checkpoints of ResNet10 come in through `encoders.import_resnet10`.
+resnet10                     weights that ship, travel in a package or were fetched
+dinov2_vits14@FILE           the network of that name with a file that was brought along
+timm:MODEL, timm:MODEL@FILE  a network of timm's, with its weights or those of a file
+FILE or FOLDER               `.safetensors` of ours; a checkpoint of `appl train` (best.pt,
+last.pt); the folder of a run of `appl label`
 """
 
 import hashlib
@@ -10,14 +13,24 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from appl.encoders import ENCODERS, Encoder, EncoderSpec, WeightsSource, from_spec
+from appl.encoders import (
+    ENCODERS,
+    Encoder,
+    EncoderSpec,
+    WeightsSource,
+    bring,
+    from_spec,
+    from_timm,
+)
 from appl.errors import UnknownNameError, WeightsError
 from appl.method.pcn import PCN
 from appl.weights.checkpoint import PROVENANCE, read_checkpoint
 from appl.weights.file import Pretrained, class_mean_pcn, load_state, load_weights, save_weights
 from appl.weights.heads import build_head
+from appl.weights.hub import fetched_encoder
 
 SHIPPED = {"resnet10": "resnet10-miniimagenet.safetensors"}
+TIMM = "timm:"
 RUN_WEIGHTS = "model/encoder.safetensors"  # in the folder of a run
 UNRECORDED = WeightsSource("appl", "unknown", "as the source's images", "not recorded")
 
@@ -25,25 +38,40 @@ UNRECORDED = WeightsSource("appl", "unknown", "as the source's images", "not rec
 def load_pretrained(name: str | Path = "resnet10", own: Encoder | None = None) -> Pretrained:
     """Return encoder and PCN with their preprocessing and provenance.
 
-    `name` is `resnet10` (ours; its encoder was trained on miniImageNet, its PCN is a class mean),
-    an encoder that brings its own weights (its PCN is a class mean, too), the path of a
-    `.safetensors` file or checkpoint, or the folder of a run. `own` is the encoder of the
-    file, where that was a module of your own.
+    `name` is one of the forms above. The encoder of `resnet10` is ours, trained on miniImageNet.
+    Where there is no trained PCN, it is a class mean. `own` is the encoder of the file, where that
+    was a module of your own.
     """
-    if str(name) in SHIPPED:
-        place = resources.files("appl.weights").joinpath(SHIPPED[str(name)])
+    text = str(name)
+    if text in SHIPPED:
+        place = resources.files("appl.weights").joinpath(SHIPPED[text])
         with resources.as_file(place) as path:
             return load_weights(path)
-    path = Path(name)
-    if str(name) not in ENCODERS.names():
+    path = Path(text)
+    if text not in ENCODERS.names():
         if path.is_dir():
             return _from_run(path, own)
-        if path.suffix in (".safetensors", ".pt") or path.is_file():
+        if path.is_file():
             return load_file(path, own)
-    encoder = ENCODERS.get(str(name))()
-    if encoder.meta.weights is None:
-        raise UnknownNameError(f"{name} has no weights of its own; give a .safetensors file")
+    encoder = _by_name(text)
     return Pretrained(encoder.eval(), class_mean_pcn(encoder), holds_pcn=False)
+
+
+def _by_name(text: str) -> Encoder:
+    """Build an encoder by NAME, NAME@FILE, timm:MODEL or timm:MODEL@FILE."""
+    base, _, file = text.partition("@")
+    if base.startswith(TIMM):
+        return from_timm(base.removeprefix(TIMM), Path(file) if file else None)
+    if base not in ENCODERS.names() and Path(base).suffix in (".safetensors", ".pt"):
+        raise WeightsError(f"no weights file at {text}")
+    entry = ENCODERS.get(base)
+    if file:
+        return bring(base, Path(file))
+    if entry.packaged_weights is not None:
+        return entry()
+    if entry.hub is not None:
+        return fetched_encoder(base)
+    raise UnknownNameError(f"{base} has no weights of its own; give {base}@FILE")
 
 
 def load_file(path: Path, own: Encoder | None = None) -> Pretrained:
