@@ -3,6 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,12 +17,16 @@ from appl.benchmark.solving import Job, solve
 from appl.benchmark.tables import make_table
 from appl.core import compute
 from appl.core.methods import Solution
+from appl.encoders.describing import resized
 from appl.errors import DataError, SettingsError, UnknownNameError
 from appl.rivals._fine_tuning import FineTuning
 from appl.settings.benchmark import BenchSettings, ProtocolSettings, RowSettings
 from appl.settings.files import structure_settings
 from appl.solver.rows import APPL
 from appl.store import EpisodeResult, ResultStore
+from appl.weights import Pretrained, class_mean_pcn, save_weights
+from tests.map_encoder import make_map_encoder
+from tests.token_encoder import make_token_encoder
 
 
 @pytest.fixture
@@ -271,3 +276,40 @@ def test_precision_is_part_of_a_rows_identity(
         solve_here(plan, jobs[1], tmp_path)
     with pytest.raises(SettingsError, match=r"'tim': precision = 'bf16' .* frozen features"):
         plan_with(RowSettings("tim", precision="bf16"))
+
+
+def test_rows_on_two_encoders_side_by_side(bench_root: Path, tmp_path: Path) -> None:
+    """On frozen features their unit vectors stand in a row; APPL adapts both; others refuse."""
+    for number, make in enumerate((make_map_encoder, make_token_encoder)):
+        encoder = make()
+        pretrained = Pretrained(encoder, class_mean_pcn(encoder))
+        save_weights(tmp_path / f"{number}.safetensors", pretrained, exact=True)
+    weights = f"{tmp_path / '0.safetensors'}+{tmp_path / '1.safetensors'}"
+    values = {
+        "targets": {"noise": "Noise"},
+        "rows": [
+            {"method": "prototypical"},
+            {"method": "appl", "settings": {"changes": {"adaptation": {"n_iterations": 1}}}},
+        ],
+        "weights": weights,
+        "image_px": 32,
+        "n_episodes": 2,
+        "protocol": {"n_way": 3, "n_shot": 2, "n_query": 3},
+    }
+    settings = structure_settings(BenchSettings, values, "bench")
+    plan = make_plan(settings, bench_root / "data", tmp_path / "cache")
+    assert plan.outline.encoder == "test_maps+test_tokens"
+    features = np.load(embed(plan, plan.rows[0], plan.targets["noise"], tmp_path / "cache"))
+    assert features.shape[1] == 6 + 8
+    images = resized(plan.targets["noise"].data.images(torch.arange(5)), 24)  # its own size
+    maps = plan.weights[weights].encoder.encode(images)
+    unit = torch.nn.functional.normalize(maps).numpy() / 2**0.5
+    np.testing.assert_allclose(features[:5, :6], unit, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, rtol=1e-4)
+    for row in range(2):
+        results = solve_here(plan, Job((row,), "noise", (0, 1)), tmp_path)
+        assert [r.episode for r in results] == [0, 1]
+    assert results[0].record["n_iterations"] == 2  # one for each encoder
+    rows = [{"method": "fine_tune"}]
+    with pytest.raises(SettingsError, match="works on one encoder, and the weights are several"):
+        make_outline(structure_settings(BenchSettings, values | {"rows": rows}, "bench"))

@@ -1,6 +1,7 @@
-"""An encoder of another kind goes all the way: LayerNorm, tokens, negative features."""
+"""Encoders of another kind go all the way: LayerNorm, tokens, negative features; two at once."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from appl.core.compute import Compute
 from appl.encoders import from_module
-from appl.errors import WeightsError
+from appl.errors import SettingsError, WeightsError
 from appl.labelling.explain import explain
 from appl.labelling.export import export_onnx
 from appl.labelling.inputs import find_inputs
@@ -19,14 +20,17 @@ from appl.settings.files import with_changes
 from appl.settings.labelling import LabelSettings
 from appl.settings.solving import SolveSettings
 from appl.weights import Pretrained, class_mean_pcn, load_pretrained
+from tests.map_encoder import make_map_encoder
 from tests.token_encoder import make_token_encoder
+from tests.training.conftest import assert_same_state
 
 CPU = Compute(torch.device("cpu"), None)
 
 
 def labelled(tree, out, start, *, adapt):
     solving = with_changes(SolveSettings.preset("robust"), adaptation={"n_iterations": 2})
-    settings = LabelSettings(size_px=48, adapt=adapt, solving=solving)
+    size_px = 0 if start.beside else 48  # of two encoders each has its own
+    settings = LabelSettings(size_px=size_px, adapt=adapt, solving=solving)
     inputs = find_inputs(tree / "support", str(tree / "pile"))
     session = Session.open(inputs, settings, out, start, CPU)
     session.label()
@@ -59,15 +63,52 @@ def test_it_labels_saves_loads_and_predicts(tree, tmp_path, adapt):
     assert again.encoder.meta.name == "test_tokens" and not again.pcn.rectifies
 
 
+def pair():
+    return replace(tokens(), beside=(make_map_encoder(),))
+
+
+@pytest.mark.parametrize("adapt", [True, False])
+def test_two_encoders_side_by_side_do_the_same(tree, tmp_path, adapt):
+    start = pair()
+    session = labelled(tree, tmp_path / "run", start, adapt=adapt)
+    model = LabelModel.load(session.folder)
+    assert [e.meta.name for e in model.describer.encoders] == ["test_tokens", "test_maps"]
+    assert model.describer.sizes_px == (12, 24) and model.size_px == 24
+    # Features and texture of one, features and texture of the other.
+    widths = [v.shape[1] for v in model.describe(torch.zeros(1, 3, 24, 24, dtype=torch.uint8))]
+    assert widths == [8, 8, 6, 4]
+    moved = [
+        any(not torch.equal(a, b) for a, b in zip(new.parameters(), old.parameters(), strict=True))
+        for new, old in zip(model.describer.encoders, start.encoders, strict=True)
+    ]
+    assert moved == [model.is_adapted] * 2
+    rows = judge_files(model, list(session.inputs.pile))
+    assert [row.label for row in rows] == [row.label for row in session.rows]
+    record = json.loads((session.folder / "run.json").read_text())
+    assert record["encoder"]["name"] == "test_tokens+test_maps" and record["size_px"] == 24
+    again = load_pretrained(session.folder)
+    assert again.name == "test_tokens+test_maps"
+    for new, old in zip(again.encoders, model.describer.encoders, strict=True):
+        assert_same_state(new.state_dict(), old.state_dict())
+
+
+def test_two_encoders_have_no_common_size(tree, tmp_path):
+    settings = LabelSettings(size_px=48)
+    inputs = find_inputs(tree / "support", str(tree / "pile"))
+    with pytest.raises(SettingsError, match=r"at their own sizes \(12, 24 px\); leave it out"):
+        Session.open(inputs, settings, tmp_path / "run", pair(), CPU)
+
+
 @pytest.mark.slow
-def test_its_onnx_graph_answers_as_it_does(tree, tmp_path):
+@pytest.mark.parametrize("start", [tokens, pair])
+def test_its_onnx_graph_answers_as_it_does(tree, tmp_path, start):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    session = labelled(tree, tmp_path / "run", tokens(), adapt=True)
+    session = labelled(tree, tmp_path / "run", start(), adapt=True)
     model = LabelModel.load(session.folder)
     export_onnx(model, tmp_path / "model.onnx")
     graph = onnxruntime.InferenceSession(tmp_path / "model.onnx")
-    images = torch.randint(0, 256, (5, 3, 48, 48), dtype=torch.uint8)
+    images = torch.randint(0, 256, (5, 3, model.size_px, model.size_px), dtype=torch.uint8)
     probs, _ = graph.run(None, {"images": (images.float() / 255).numpy()})
     np.testing.assert_allclose(probs, model.judge(images).probs.numpy(), atol=1e-4)
 

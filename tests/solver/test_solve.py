@@ -15,7 +15,10 @@ from appl.settings.solving import SolveSettings
 from appl.solver.solve import solve_task
 from appl.solver.variants import VARIANTS, variant
 from appl.transduction.adaptive_prior_tim import AdaptivePriorTIM
+from appl.transduction.answer import Described, InformationRule
 from tests.conftest import WIDTH, are_equal, make_episode, make_small_encoder, weights_of
+from tests.map_encoder import make_map_encoder
+from tests.token_encoder import make_token_encoder
 
 PRESETS = ["paper", "released", "robust"]
 
@@ -262,3 +265,49 @@ def test_two_classes_are_self_trained(small_encoder):
     task = make_episode(n_way=2).task
     result = solve_task(small_encoder, PCN(WIDTH), task, preset("robust", n_iterations=2))
     assert result.records[-1].selected_share > 0.5
+
+
+def test_encoders_side_by_side_answer_with_what_each_sees():
+    """Not adapted: the rule found on the features of both, each at its own size."""
+    first, second = make_token_encoder(), make_map_encoder()
+    task = make_episode(noise=0.3).task  # 12 px
+    chosen = with_changes(
+        SolveSettings.preset("robust"),
+        adaptation={"n_iterations": 0},
+        answer={"texture_weight": 0.0, "mirrored": False},
+    )
+    pcn = PCN(first.meta.width, rectifies=False)
+    solved = solve_task(first, pcn, task, chosen, beside=(second,))
+    larger = torch.nn.functional.interpolate(
+        task.images(), (24, 24), mode="bilinear", antialias=True
+    ).clamp(0, 1)
+    kinds = [
+        Described(*features.split([task.n_support, task.n_query]))
+        for features in (first.encode(task.images()), second.encode(larger))
+    ]
+    rule = InformationRule.fit(kinds, task.class_ids, solved.information)
+    expected = rule.scores(rule.place([kind.query for kind in kinds]))
+    torch.testing.assert_close(solved.scores, torch.log_softmax(expected, 1), rtol=1e-3, atol=1e-3)
+    alone = solve_task(first, pcn, task, chosen)
+    assert not torch.allclose(alone.scores, solved.scores, atol=1e-2)
+
+
+def test_each_of_two_encoders_learns_from_what_both_say():
+    """With the other one replaced, the same encoder ends elsewhere: it has other teachers."""
+    first = make_token_encoder()
+    task = make_episode(noise=0.5).task
+    chosen = with_changes(
+        SolveSettings.preset("robust"), adaptation={"n_iterations": 3, "query_batch": 5}
+    )
+    pcn = PCN(first.meta.width, rectifies=False)
+    one, other = (
+        solve_task(first, pcn, task, chosen, beside=(make_map_encoder(seed),)) for seed in (0, 5)
+    )
+    assert len(one.records) == 6 and one.termination == "finished"  # three for each encoder
+    weights = [
+        torch.cat([p.flatten() for p in solved.encoders[0].parameters()]) for solved in (one, other)
+    ]
+    assert not torch.equal(*weights)
+    with pytest.raises(SettingsError, match=r"side by side need a rule that weighs all images"):
+        prototypes = with_changes(chosen, answer={"rule": "prototypes"})
+        solve_task(first, pcn, task, prototypes, beside=(make_map_encoder(),))

@@ -90,3 +90,16 @@ def test_wrong_names_are_one_line(tmp_path) -> None:
         load_pretrained("resnet1")
     with pytest.raises(WeightsError, match="no weights file"):
         load_pretrained(str(tmp_path / "none.safetensors"))
+
+
+def test_two_encoders_by_a_plus(tmp_path) -> None:
+    both = load_pretrained("resnet10+efficientnet_lite0")
+    assert both.name == "resnet10+efficientnet_lite0" and both.pcn.width == 512
+    assert both.source == "miniImageNet, 64 training classes; ImageNet-1k"
+    alone = load_pretrained("resnet10")
+    assert weights_digest(both) != weights_digest(alone) and not alone.beside
+    odd = tmp_path / "a+b.safetensors"  # a file may be called so
+    save_weights(odd, alone)
+    assert load_pretrained(odd).name == "resnet10"
+    with pytest.raises(UnknownNameError, match="no encoder is called 'resnet1o'"):
+        load_pretrained("efficientnet_lite0+resnet1o")

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from appl.benchmark.plan import Plan, Target
 from appl.benchmark.rows import Row
+from appl.encoders import Describer, sizes_side_by_side
+from appl.weights import Pretrained
 
 BATCH = 256
 
@@ -25,7 +29,7 @@ def embed(
 
     Returns the file; rows of the same weights share it.
     """
-    encoder = plan.pretrained(row).encoder
+    pretrained = plan.pretrained(row)
     size = f"{plan.settings.image_px}px-{plan.settings.margin:g}"
     stem = f"{target.name}-{size}-{target.data.digest[:16]}-{row.weights_digest[:16]}"
     path = cache / "features" / f"{stem}.npy"
@@ -34,14 +38,25 @@ def embed(
     path.parent.mkdir(parents=True, exist_ok=True)
     n_images = len(target.data.class_ids)
     partial = path.with_name(f"{stem}.{os.getpid()}.part.npy")
-    features = np.lib.format.open_memmap(partial, "w+", np.float32, (n_images, encoder.meta.width))
+    width = sum(encoder.meta.width for encoder in pretrained.encoders)
+    features = np.lib.format.open_memmap(partial, "w+", np.float32, (n_images, width))
     for part in torch.arange(n_images).split(BATCH):
         images = target.data.images(part)
-        features[part.numpy()] = encoder.encode(images).cpu().numpy()
+        features[part.numpy()] = vectors_of(pretrained, images).cpu().numpy()
         on_progress(int(part[-1]) + 1, n_images)
     features.flush()
     partial.replace(path)
     return path
+
+
+def vectors_of(pretrained: Pretrained, images: Tensor) -> Tensor:
+    """Return what rows on frozen features get: of several encoders, their unit vectors in a row."""
+    if not pretrained.beside:
+        return pretrained.encoder.encode(images)
+    describer = Describer(pretrained.encoders, sizes_side_by_side(pretrained.encoders))
+    kinds = describer.in_parts(images)
+    vectors: Tensor = torch.cat([F.normalize(kind) for kind in kinds], 1) / len(kinds) ** 0.5
+    return vectors
 
 
 def open_features(path: Path) -> NDArray[np.float32]:

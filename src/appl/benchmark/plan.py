@@ -181,12 +181,12 @@ def _outline(settings: BenchSettings, weights: dict[str, Pretrained]) -> Outline
     for title in titles:
         if titles.count(title) > 1:
             raise SettingsError(f"two rows are called {title!r}; give one of them another title")
-    meta = weights[settings.weights].encoder.meta
+    start = weights[settings.weights]
     return Outline(
         settings,
         rows,
-        meta.name,
-        meta.source,
+        start.name,
+        start.source,
         digests[settings.weights],
         _prototypes(rows, weights),
     )

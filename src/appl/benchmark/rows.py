@@ -50,6 +50,12 @@ def make_row(
     name = row.weights or settings.weights
     if kind.card.is_meta_trained and name in weights:
         _check_head(row, weights[name], settings)
+    takes_several = isinstance(method, FeatureMethod) or kind.card.takes_several
+    if name in weights and weights[name].beside and not takes_several:
+        raise SettingsError(
+            f"row {row.method!r} works on one encoder, and the weights are several side by side; "
+            "give the row weights of its own"
+        )
     if row.precision != "fp32" and isinstance(method, FeatureMethod):
         raise SettingsError(
             f"row {row.method!r}: precision = {row.precision!r} is for rows that run the encoder, "
@@ -63,7 +69,7 @@ def make_row(
         row.n_episodes or settings.n_episodes,
         name,
         digests[name],
-        weights.get(name, weights[settings.weights]).encoder.meta.name,
+        weights.get(name, weights[settings.weights]).name,
         row.precision,
         row.quote,
     )

@@ -56,7 +56,8 @@ def solve(plan: Plan, job: Job, features_of: Features) -> Results:
         for number, found in zip(job.rows, results, strict=True):
             row = plan.rows[number]
             pretrained = plan.pretrained(row)
-            pretrained.encoder.place(row_compute(row))
+            for encoder in pretrained.encoders:
+                encoder.place(row_compute(row))
             started = time.perf_counter()
             if isinstance(row.method, FittingMethod):
                 # Each row's time is what it would take alone.
@@ -70,7 +71,9 @@ def solve(plan: Plan, job: Job, features_of: Features) -> Results:
                     solution = Solution(row.method.answer(pretrained.encoder, head, task))
             else:
                 assert isinstance(row.method, ImageMethod)
-                solution = row.method.solve(pretrained.encoder, pretrained.pcn, task)
+                solution = row.method.solve(
+                    pretrained.encoder, pretrained.pcn, task, pretrained.beside
+                )
             seconds = time.perf_counter() - started
             found.append(_result(episode, draw, solution, seconds))
     return results

@@ -44,7 +44,8 @@ def label(
         ),
     ] = None,
     encoder: Annotated[
-        str, typer.Option(help="See `appl encoders`: a name, NAME@FILE, timm:MODEL, or a file.")
+        str,
+        typer.Option(help="See `appl encoders`: a name, NAME@FILE, timm:MODEL, a file; A+B: both."),
     ] = "efficientnet_lite0",
     size_px: Annotated[
         int,
@@ -137,7 +138,7 @@ def labelled(
 
     console.print(
         f"{inputs.n_way} classes, {len(inputs.support)} examples, {len(inputs.pile)} images to "
-        f"label; encoder {start.encoder.meta.name} ({start.encoder.meta.source})",
+        f"label; encoder {start.name} ({start.source})",
         highlight=False,
     )
     for note in inputs.notes:

@@ -7,7 +7,7 @@ its own answers `answer(encoder, head, task)`, in training as in a benchmark. It
 a device name or an accuracy: those belong to the runner and to the training loop.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -30,6 +30,7 @@ class MethodCard:
     # What it needs of the encoder: pooled features, the map before pooling, its weights to change.
     needs: Literal["vector", "map", "weights"] = "vector"
     is_meta_trained: bool = False  # whether it needs a training of its own on the source
+    takes_several: bool = False  # whether an image method takes several encoders side by side
     takes_many: bool = False  # whether `scores` takes several tasks at once, (task, n, width)
 
 
@@ -58,8 +59,13 @@ class ImageMethod(Protocol):
 
     card: ClassVar[MethodCard]
 
-    def solve(self, encoder: nn.Module, pcn: nn.Module, task: Task) -> Solution:
-        """Answer the task; encoder and PCN stay as they were."""
+    def solve(
+        self, encoder: nn.Module, pcn: nn.Module, task: Task, beside: Sequence[nn.Module] = ()
+    ) -> Solution:
+        """Answer the task; encoder and PCN stay as they were.
+
+        `beside` are further encoders of the same images, where the card says `takes_several`.
+        """
         ...
 
 

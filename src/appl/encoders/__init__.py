@@ -8,7 +8,7 @@ from appl.encoders._recommended import RECOMMENDED, Recommended
 from appl.encoders._registry import ENCODERS, EncoderEntry, HubFile, from_spec
 from appl.encoders._spec import EncoderSpec
 from appl.encoders._timm import from_timm
-from appl.encoders.describing import Describer
+from appl.encoders.describing import Describer, sizes_side_by_side
 
 __all__ = [
     "CACHE_BATCH",
@@ -29,4 +29,5 @@ __all__ = [
     "from_spec",
     "from_timm",
     "import_resnet10",
+    "sizes_side_by_side",
 ]

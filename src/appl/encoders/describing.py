@@ -16,6 +16,13 @@ from appl.core.compute import Compute
 from appl.encoders._encoder import CACHE_BATCH, Encoder
 
 
+def sizes_side_by_side(encoders: Sequence[Encoder]) -> tuple[int, ...]:
+    """Return the size that each encoder sees: its own where there are several, else 0 (any)."""
+    if len(encoders) == 1:
+        return (0,)
+    return tuple(encoder.meta.label_px or encoder.meta.input_px for encoder in encoders)
+
+
 @dataclass(frozen=True)
 class Describer:
     """Encoders side by side, what each sees (0: images as they come) and what is taken from it."""

@@ -54,15 +54,16 @@ def export_onnx(model: LabelModel, path: Path) -> None:
         )
     assert program is not None
     proto = program.model_proto
-    meta = model.encoder.meta
+    metas = [encoder.meta for encoder in model.describer.encoders]
     facts = {
         "classes": json.dumps(list(model.class_names)),
         "input": f"images: (batch, 3, {model.size_px}, {model.size_px}), RGB, 0 to 1",
         "resize": "both sides, bilinear with antialiasing; upright (EXIF)",
-        "normalisation": f"inside the graph: mean {list(meta.mean)}, std {list(meta.std)}",
+        "normalisation": "inside the graph: "
+        + "; ".join(f"mean {list(meta.mean)}, std {list(meta.std)}" for meta in metas),
         "accept_above": str(model.acceptance.threshold),
         "none_of_these_above": str(NOVEL_AT),
-        "encoder": f"{meta.name} ({meta.source})",
+        "encoder": " + ".join(f"{meta.name} ({meta.source})" for meta in metas),
     }
     for key, value in facts.items():
         proto.metadata_props.add(key=key, value=value)

@@ -13,6 +13,7 @@ from appl.core.features import directions
 from appl.core.seeds import generator_for
 from appl.encoders import Describer
 from appl.encoders.batch_statistics import take_task_statistics, use_batch_statistics
+from appl.encoders.describing import resized
 from appl.errors import SettingsError
 from appl.labelling.confidence import fit_acceptance, fit_temperature
 from appl.labelling.cross_fitting import cross_fitted
@@ -82,7 +83,11 @@ class Fitter:
         self.class_names, self.example_names = class_names, example_names
         chosen = _solve_settings(settings, task)
         self._frozen = solve_task(
-            start.encoder, start.pcn, task, with_changes(chosen, adaptation={"n_iterations": 0})
+            start.encoder,
+            start.pcn,
+            task,
+            with_changes(chosen, adaptation={"n_iterations": 0}),
+            beside=start.beside,
         )
         # The class prior was estimated there, on all of the pool; no refit on a part does it anew.
         held = replace(chosen.answer, information=self._frozen.information)
@@ -100,7 +105,10 @@ class Fitter:
         task, chosen = self.task, self._chosen
 
         def adapt(reduced: Task) -> Solved:
-            solved = solve_task(self.start.encoder, self.start.pcn, reduced, chosen, on_iteration)
+            start = self.start
+            solved = solve_task(
+                start.encoder, start.pcn, reduced, chosen, on_iteration, start.beside
+            )
             _fix_statistics(solved, reduced, chosen)
             return solved
 
@@ -124,13 +132,17 @@ class Fitter:
     def _fit(self, used: Solved, kinds: list[Described], left_out: LeftOut) -> Fit:
         task, settings = self.task, self.settings
         rule = self._refit(kinds, task.class_ids)
-        temperature = fit_temperature(left_out, self.start.encoder.meta.temperature)
+        usual = [encoder.meta.temperature for encoder in self.start.encoders]
+        temperature = fit_temperature(left_out, sum(usual) / len(usual))
         confidence, judged = torch.softmax(left_out.scores / temperature, 1).max(1)
         examples = directions(kinds[0].support)
         pile = rule.place([kind.query for kind in kinds])
         distances = how_far(rule, pile, directions(kinds[0].query), examples)
+        describer = used.describer
+        if len(describer.encoders) == 1:
+            describer = replace(describer, sizes_px=(task.query.shape[-1],))
         model = LabelModel(
-            describer=replace(used.describer, sizes_px=(task.query.shape[-1],)),
+            describer=describer,
             pcn=self.start.pcn,
             rule=rule,
             class_names=self.class_names,
@@ -219,9 +231,11 @@ def _fix_statistics(solved: Solved, task: Task, settings: SolveSettings) -> None
 
     A label must not depend on the images that are judged beside it.
     """
-    if settings.adaptation.parameters.batch_norm in ("joint", "separate"):
-        take_task_statistics(solved.encoder, torch.cat([task.support, task.query]))
-    use_batch_statistics(solved.encoder, 0, False)
+    images = torch.cat([task.support, task.query])
+    for encoder, size_px in zip(solved.encoders, solved.describer.sizes_px, strict=True):
+        if settings.adaptation.parameters.batch_norm in ("joint", "separate"):
+            take_task_statistics(encoder, resized(images, size_px))
+        use_batch_statistics(encoder, 0, False)
 
 
 def _doubtful(

@@ -30,7 +30,7 @@ from appl.method.classifier import PrototypeRule
 from appl.method.pcn import PCN
 from appl.solver.solve import Rule
 from appl.transduction.answer import InformationRule, Placing
-from appl.weights import Pretrained, load_weights, save_weights
+from appl.weights import Pretrained, class_mean_pcn, load_weights, save_weights
 
 FORMAT = "appl-model-3"
 RULE = "rule.safetensors"
@@ -108,30 +108,36 @@ class LabelModel:
 
     def as_start(self) -> Pretrained:
         """Return encoder and PCN to start a further labelling from."""
-        return Pretrained(self.encoder, self.pcn, {"previous_run": self.provenance})
+        return Pretrained(
+            self.encoder,
+            self.pcn,
+            {"previous_run": self.provenance},
+            beside=self.describer.encoders[1:],
+        )
 
     def save(self, folder: Path) -> None:
         """Write all files; the JSON last: it never speaks of weights that are not there."""
         names = [_encoder_file(i) for i in range(len(self.describer.encoders))]
         for name, encoder in zip(names, self.describer.encoders, strict=True):
-            save_weights(folder / name, Pretrained(encoder, self.pcn, self.provenance), exact=True)
+            pcn = self.pcn if encoder is self.encoder else class_mean_pcn(encoder)
+            save_weights(folder / name, Pretrained(encoder, pcn, self.provenance), exact=True)
         tensors = {f"rule.{k}": v for k, v in _rule_tensors(self.rule).items()}
         tensors["examples"] = self.examples
         tensors["example_directions"] = self.example_directions
         kept = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         write_atomically(folder / RULE, save(kept, metadata={"format": FORMAT}))
-        meta = self.encoder.meta
+        metas = [encoder.meta for encoder in self.describer.encoders]
         content = {
             "format": FORMAT,
             "classes": list(self.class_names),
-            "encoder": meta.name,
-            "encoder_source": asdict(meta.weights) if meta.weights else None,
+            "encoder": "+".join(meta.name for meta in metas),
+            "encoder_sources": [asdict(m.weights) if m.weights else None for m in metas],
             "prototypes": self.pcn.summary,
             "preprocessing": {
                 "sizes_px": list(self.describer.sizes_px),
                 "resize": "both sides, bilinear with antialiasing",
-                "mean": list(meta.mean),
-                "std": list(meta.std),
+                "means": [list(meta.mean) for meta in metas],
+                "stds": [list(meta.std) for meta in metas],
                 "standardised": self.encoder.standardise,
                 "mirrored": self.describer.mirrored,
                 "texture_weight": self.describer.texture_weight,

@@ -131,7 +131,6 @@ def open_for_writing(
                 "--out, or remove it"
             )
         return run
-    meta = start.encoder.meta
     run.record = {
         "format": FORMAT,
         "labels_version": LABELS_VERSION,
@@ -139,7 +138,11 @@ def open_for_writing(
         "identity": identity,
         "version": __version__,
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "encoder": {"name": meta.name, "source": meta.source, "prototypes": start.pcn.summary},
+        "encoder": {
+            "name": start.name,
+            "source": start.source,
+            "prototypes": start.pcn.summary,
+        },
         "size_px": size_px,
         "settings": asdict(settings),
         "classes": {name: inputs.class_ids.count(i) for i, name in enumerate(inputs.class_names)},

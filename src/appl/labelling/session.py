@@ -25,7 +25,7 @@ from torch import Tensor
 
 from appl.core.compute import Compute
 from appl.core.episode import Task
-from appl.errors import DataError
+from appl.errors import DataError, SettingsError
 from appl.images.store import ImageStore, read_images
 from appl.labelling.checks import Finding, check_images
 from appl.labelling.corrections import Correction, append_corrections, read_corrections
@@ -86,8 +86,7 @@ class Session:
         on_findings: OnFindings = lambda _findings: None,
     ) -> "Session":
         """Begin in an empty folder, or go on where the same call was stopped; locks the folder."""
-        meta = start.encoder.meta
-        size_px = settings.size_px or meta.label_px or meta.input_px
+        size_px = _size_px(start, settings)
         run = open_for_writing(inputs, settings, folder, size_px, start)
         session = cls(inputs, settings, run, start, compute, on_progress, on_findings)
         session.corrections = read_corrections(folder)
@@ -180,6 +179,7 @@ class Session:
             # trust them.
             n_adaptations = 1 + len(folds_of(fitter.task.class_ids))
             n_iterations = n_adaptations * self.settings.solving.adaptation.n_iterations
+            n_iterations *= len(self.start.encoders)
             steps = itertools.count(1)
             self.on_progress("adapting", 0, n_iterations)
             fit = fitter.adapted(
@@ -220,7 +220,10 @@ class Session:
             return self._fitter
         start = start or self.start
         start = replace(
-            start, encoder=start.encoder.place(self.compute), pcn=start.pcn.to(self.compute.device)
+            start,
+            encoder=start.encoder.place(self.compute),
+            pcn=start.pcn.to(self.compute.device),
+            beside=tuple(encoder.place(self.compute) for encoder in start.beside),
         )
         task, pool, names = self._task()
         fitter = Fitter(
@@ -266,6 +269,17 @@ class Session:
         self.model = fit.model
         record["fitted"], record["n_corrections"] = kind, len(self.corrections)
         self.run.save()
+
+
+def _size_px(start: Pretrained, settings: LabelSettings) -> int:
+    """Return the size at which images are kept: the largest that an encoder sees."""
+    advised = [e.meta.label_px or e.meta.input_px for e in start.encoders]
+    if settings.size_px and len(advised) > 1:
+        raise SettingsError(
+            f"size_px = {settings.size_px}: encoders side by side see images at their own sizes "
+            f"({', '.join(map(str, advised))} px); leave it out"
+        )
+    return settings.size_px or max(advised)
 
 
 def _content_digest(store: ImageStore) -> str:

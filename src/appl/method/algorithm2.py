@@ -24,9 +24,9 @@ from appl.method.pcn import PCN
 from appl.method.wma import MovingAverage
 from appl.settings.adaptation import AdaptSettings
 
-# From features of supports and queries and the queries' distances h to vectors (n_query, n_way)
-# whose moving average gives the pseudo-labels P̃ = softmax(−h̃).
-PseudoLabeller = Callable[[Tensor, Tensor, Tensor], Tensor]
+# From features of supports and queries, the queries' distances h and which queries these are (None:
+# all) to vectors (n_query, n_way) whose moving average gives the pseudo-labels P̃ = softmax(−h̃).
+PseudoLabeller = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
 class Learner(Protocol):
@@ -105,7 +105,9 @@ class Adaptation:
         return torch.softmax(self.scores, 1)
 
 
-def nearest_prototypes(_support: Tensor, _query: Tensor, h: Tensor) -> Tensor:
+def nearest_prototypes(
+    _support: Tensor, _query: Tensor, h: Tensor, _rows: Tensor | None = None
+) -> Tensor:
     """Label queries by their distances to the prototypes: the paper's own way (eq. hx)."""
     return h
 
@@ -170,7 +172,7 @@ def self_train(
             seen = _seen_unchanged(learner, classifier, scale, rows)
         if settings.pseudo_labels.detach:
             seen = (seen[0].detach(), seen[1].detach(), seen[2].detach())
-        labelled = pseudo_labeller(*seen)
+        labelled = pseudo_labeller(*seen, rows)
         if not bool(labelled.isfinite().all()):
             return stopped(f"the distances were not finite at iteration {iteration}")
         h_average = average.update(labelled, rows)

@@ -159,13 +159,12 @@ def _numbers(content: RunContent) -> Iterator[NumberTile]:
 def _facts(content: RunContent) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
     """Yield what is needed to repeat the run, group by group."""
     record, model = content.record, content.model
-    source = model.get("encoder_source") or {}
-    encoder = {
-        "network": model["encoder"],
-        "prototype_network": model["prototypes"],
-        **source,
-        **model.get("preprocessing", {}),
-    }
+    encoder = {"network": model["encoder"], "prototype_network": model["prototypes"]}
+    sources = model.get("encoder_sources", [])
+    for number, source in enumerate(sources, 1):
+        place = f"_{number}" if len(sources) > 1 else ""
+        encoder |= {f"{key}{place}": value for key, value in (source or {}).items()}
+    encoder |= model.get("preprocessing", {})
     rule = {
         "temperature": model["temperature"],
         "novelty": model["novelty"],

@@ -5,7 +5,7 @@ of supports, without augmentation. The rivals that begin so differ in what they 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -112,7 +112,13 @@ class FineTuning(ABC):
     def answer_by(self, fitted: Fitted, task: Task) -> Solution:
         """Answer the task by a fit, which stays as it was: where the rivals differ."""
 
-    def solve(self, encoder: Encoder, pcn: nn.Module, task: Task) -> Solution:  # noqa: ARG002
+    def solve(
+        self,
+        encoder: Encoder,
+        pcn: nn.Module,  # noqa: ARG002
+        task: Task,
+        beside: Sequence[nn.Module] = (),  # noqa: ARG002
+    ) -> Solution:
         """Fit, then answer."""
         return self.answer_by(self.fit(encoder, task), task)
 

@@ -1,5 +1,6 @@
 """Transductive fine-tuning (Dhillon et al., 2020): supports right, queries certain."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -47,7 +48,13 @@ class EntropyFineTune:
     def __post_init__(self) -> None:
         check_ranges(self)
 
-    def solve(self, encoder: Encoder, pcn: nn.Module, task: Task) -> Solution:  # noqa: ARG002
+    def solve(
+        self,
+        encoder: Encoder,
+        pcn: nn.Module,  # noqa: ARG002
+        task: Task,
+        beside: Sequence[nn.Module] = (),  # noqa: ARG002
+    ) -> Solution:
         """Return the scores of a copy that has been fine-tuned on supports and queries."""
         encoder = deepcopy(encoder).eval().requires_grad_(True)
         support, query = encoder.normalise(task.support), encoder.normalise(task.query)

@@ -17,7 +17,7 @@ class LabelSettings:
 
     encoder: str = setting(
         "efficientnet_lite0",
-        "see `appl encoders`: a name, NAME@FILE, timm:MODEL, or a file of `appl train`",
+        "see `appl encoders`: a name, NAME@FILE, timm:MODEL, a file of `appl train`, A+B",
     )
     size_px: int = setting(0, "side that images are brought to; 0: as advised for labelling", 0)
     adapt: bool = setting(True, "false: judge by the encoder as it is")

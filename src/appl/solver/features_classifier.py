@@ -205,7 +205,9 @@ class _Task:
             return self.classifier.prototypes(support)
         return information_weights(support, self.classifier.class_ids, query, **self.information)
 
-    def label(self, support: Tensor, query: Tensor, h: Tensor) -> Tensor:
+    def label(
+        self, support: Tensor, query: Tensor, h: Tensor, _rows: Tensor | None = None
+    ) -> Tensor:
         """Label queries by their distances to the class weights, for Algorithm 2 to learn from."""
         return squared_distances(query, self.class_weights(support, query)) if len(query) else h
 

@@ -1,5 +1,6 @@
 """APPL as a row of the benchmark, registered like every rival."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ class APPL:
         paper="Heidari et al.",
         summary="self-training of the encoder towards parametric prototypes",
         takes="transductive",
+        takes_several=True,
     )
     preset: str = "robust"
     variant: str = ""  # one of Table 3's; none: the whole method
@@ -39,9 +41,11 @@ class APPL:
         settings = structure_settings(SolveSettings, values, f"appl {self.preset}")
         return variant(settings, self.variant) if self.variant else settings
 
-    def solve(self, encoder: Encoder, pcn: PCN, task: Task) -> Solution:
-        """Adapt a copy of the encoder to the task."""
-        solved = solve_task(encoder, pcn, task, self.settings())
+    def solve(
+        self, encoder: Encoder, pcn: PCN, task: Task, beside: Sequence[Encoder] = ()
+    ) -> Solution:
+        """Adapt a copy of the encoder, and of those beside it, to the task."""
+        solved = solve_task(encoder, pcn, task, self.settings(), beside=beside)
         return Solution(solved.scores, _record(solved))
 
 

@@ -4,13 +4,17 @@ The paper's parts come from `appl.method`, the answer that weighs all images tog
 `appl.transduction`, which also teaches Algorithm 2 where the settings say so.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from appl.core.episode import Task
-from appl.encoders import Describer, Encoder
+from appl.encoders import Describer, Encoder, sizes_side_by_side
+from appl.encoders.describing import resized
+from appl.errors import SettingsError
 from appl.method.algorithm2 import (
     Adaptation,
     IterationRecord,
@@ -21,7 +25,7 @@ from appl.method.algorithm2 import (
     self_train,
     task_classifier,
 )
-from appl.method.classifier import PrototypeRule
+from appl.method.classifier import PrototypeClassifier, PrototypeRule
 from appl.method.learner import TaskLearner
 from appl.method.pcn import PCN
 from appl.settings.solving import AnswerSettings, InformationSettings, SolveSettings
@@ -47,27 +51,64 @@ class Solved:
     )
     vectors: tuple[Described, ...]  # what the rule was found on; empty where it takes features
     information: InformationSettings  # with the class prior that was estimated from the pile
-    adaptation: Adaptation
+    adaptations: tuple[Adaptation, ...]  # one for each encoder
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """The adaptation of the first encoder."""
+        return self.adaptations[0]
 
     @property
     def encoder(self) -> Encoder:
-        """The adapted encoder."""
+        """The first encoder, adapted."""
         return self.adaptation.encoder
 
     @property
+    def encoders(self) -> tuple[Encoder, ...]:
+        """All encoders, adapted."""
+        return tuple(adaptation.encoder for adaptation in self.adaptations)
+
+    @property
     def records(self) -> tuple[IterationRecord, ...]:
-        """What happened in each iteration."""
-        return self.adaptation.records
+        """What happened in each iteration, encoder after encoder."""
+        return tuple(record for adaptation in self.adaptations for record in adaptation.records)
 
     @property
     def termination(self) -> str:
-        """Whether the adaptation finished, or why it stopped early."""
-        return self.adaptation.termination
+        """Whether all adaptations finished, or why one stopped early."""
+        early = [a.termination for a in self.adaptations if a.termination != "finished"]
+        return early[0] if early else "finished"
 
     @property
     def probs(self) -> Tensor:
         """Class probabilities of the queries (n_query, n_way)."""
         return torch.softmax(self.scores, 1)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of the encoders on its way to fit the task, which it sees at its own size."""
+
+    learner: TaskLearner
+    classifier: PrototypeClassifier
+    n_support: int
+
+    @classmethod
+    def of(
+        cls, encoder: Encoder, pcn: PCN, task: Task, size_px: int, settings: SolveSettings
+    ) -> Self:
+        """Copy the encoder and cache what stays fixed."""
+        seen = Task(resized(task.support, size_px), task.class_ids, resized(task.query, size_px))
+        mirrored = settings.answer.mirrored
+        learner = TaskLearner(encoder, seen, settings.adaptation, ask_mirror=mirrored)
+        classifier = task_classifier(encoder, pcn, task, settings.adaptation)
+        return cls(learner, classifier, task.n_support)
+
+    def describe(self, texture_weight: float = 0.0, mirrored: bool = False) -> list[Described]:
+        """Describe the task's images by the encoder as it is now."""
+        describer = self.learner.describer(texture_weight=texture_weight, mirrored=mirrored)
+        kinds = self.learner.describe(texture_weight=texture_weight, mirrored=mirrored)
+        return described(kinds, describer.weights, self.n_support)
 
 
 def solve_task(
@@ -76,18 +117,31 @@ def solve_task(
     task: Task,
     settings: SolveSettings,
     on_iteration: OnIteration = lambda _record: None,
+    beside: Sequence[Encoder] = (),
 ) -> Solved:
-    """Solve `task`, starting from a copy of `encoder`."""
+    """Solve `task`, starting from a copy of `encoder`, and of those `beside` it.
+
+    Of several encoders each is adapted by itself, in turn, with pseudo-labels that all of them give
+    together: the others as they are at that moment.
+    """
     answer, adaptation = settings.answer, settings.adaptation
-    learner = TaskLearner(encoder, task, adaptation, ask_mirror=answer.mirrored)
-    classifier = task_classifier(encoder, pcn, task, adaptation)
-    class_ids = classifier.class_ids
-    mirrored = answer.mirrored and learner.tolerates_mirroring
+    if beside and not answer.weighs_all:
+        raise SettingsError(
+            "encoders side by side need a rule that weighs all images together; set "
+            "answer.rule = 'information' (the preset robust)"
+        )
+    encoders = (encoder, *beside)
+    pcns = (pcn, *(PCN(e.meta.width, rectifies=e.meta.non_negative).to(e.device) for e in beside))
+    sizes_px = sizes_side_by_side(encoders)
+    sides = [
+        _Side.of(one, one_pcn, task, size_px, settings)
+        for one, one_pcn, size_px in zip(encoders, pcns, sizes_px, strict=True)
+    ]
+    class_ids = sides[0].classifier.class_ids
+    mirrored = answer.mirrored and all(side.learner.tolerates_mirroring for side in sides)
 
     def describe() -> list[Described]:
-        describer = learner.describer(texture_weight=answer.texture_weight, mirrored=mirrored)
-        kinds = learner.describe(texture_weight=answer.texture_weight, mirrored=mirrored)
-        return described(kinds, describer.weights, task.n_support)
+        return [kind for s in sides for kind in s.describe(answer.texture_weight, mirrored)]
 
     first: list[Described] = []
     if adaptation.n_iterations and (_prior_is_open(answer) or _takes_both(answer)):
@@ -96,11 +150,17 @@ def solve_task(
         # Once, before the encoder moves: features that learn from pseudo-labels come to agree
         # with whatever prior made them, so asking again would only confirm it.
         answer = _with_class_prior(answer, first, class_ids)
-    run = self_train(learner, classifier, adaptation, _teacher(answer, class_ids), on_iteration)
-    adapted = conclude(learner, classifier, adaptation, run)
-    scores, rule = adapted.scores, adapted.rule
+    adaptations = []
+    for side in sides:
+        others: list[Described] = []
+        if adaptation.n_iterations:
+            others = [kind for other in sides if other is not side for kind in other.describe()]
+        teacher = _teacher(answer, class_ids, others)
+        run = self_train(side.learner, side.classifier, adaptation, teacher, on_iteration)
+        adaptations.append(conclude(side.learner, side.classifier, adaptation, run))
+    scores = adaptations[0].scores
     vectors: list[Described] = []
-    found: Rule = rule
+    found: Rule = adaptations[0].rule
     if answer.weighs_all:
         vectors = [*(first if _takes_both(answer) else []), *describe()]
         if answer.rule == "information":
@@ -110,21 +170,32 @@ def solve_task(
             scores = torch.log_softmax(found.scores(placed), 1)
         else:
             scores = -weigh_together("propagation", vectors, class_ids, answer.information)
-    # The nearest prototype takes plain features.
-    describer = learner.describer(
-        texture_weight=answer.texture_weight if answer.weighs_all else 0.0,
-        mirrored=mirrored and answer.weighs_all,
+    describer = Describer(
+        tuple(side.learner.encoder for side in sides),
+        sizes_px,
+        # The nearest prototype takes plain features.
+        mirrored and answer.weighs_all,
+        answer.texture_weight if answer.weighs_all else 0.0,
     )
-    return Solved(scores, found, describer, tuple(vectors), answer.information, adapted)
+    return Solved(scores, found, describer, tuple(vectors), answer.information, tuple(adaptations))
 
 
-def _teacher(answer: AnswerSettings, class_ids: Tensor) -> PseudoLabeller:
-    """Return what Algorithm 2 learns from: the paper's distances, or all images together."""
+def _teacher(
+    answer: AnswerSettings, class_ids: Tensor, others: Sequence[Described]
+) -> PseudoLabeller:
+    """Return what Algorithm 2 learns from: the paper's distances, or all images together.
+
+    `others` are the descriptions of the same images by encoders that do not move now.
+    """
     if answer.teacher == "prototypes":
         return nearest_prototypes
 
-    def label(support: Tensor, query: Tensor, _h: Tensor) -> Tensor:
-        kinds = [Described(support, query)]
+    def label(support: Tensor, query: Tensor, _h: Tensor, rows: Tensor | None) -> Tensor:
+        beside = [
+            Described(kind.support, kind.query if rows is None else kind.query[rows], kind.weight)
+            for kind in others
+        ]
+        kinds = [Described(support, query), *beside]
         return weigh_together(answer.teacher, kinds, class_ids, answer.information)
 
     return label

@@ -35,11 +35,27 @@ class Pretrained:
     head: Head | None = None
     holds_pcn: bool = True  # whether the file had one; else it is a class mean of ours
     sha256: str = ""  # of the file, where there is one
+    beside: tuple[Encoder, ...] = ()  # further encoders, which see the same images at their sizes
+
+    @property
+    def encoders(self) -> tuple[Encoder, ...]:
+        """All encoders, side by side."""
+        return (self.encoder, *self.beside)
+
+    @property
+    def name(self) -> str:
+        """The names of all encoders, as they are given on the command line."""
+        return "+".join(encoder.meta.name for encoder in self.encoders)
+
+    @property
+    def source(self) -> str:
+        """What the encoders were trained on, in words."""
+        return "; ".join(dict.fromkeys(encoder.meta.source for encoder in self.encoders))
 
     @property
     def modules(self) -> list[nn.Module]:
         """All that has weights."""
-        return [self.encoder, self.pcn, *([self.head.module] if self.head else [])]
+        return [self.encoder, self.pcn, *([self.head.module] if self.head else []), *self.beside]
 
     @property
     def record(self) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """The one door to weights: by the name of an encoder, or from a file or folder that holds some.
 
-resnet10                     weights that ship, travel in a package or were fetched
-dinov2_vits14@FILE           the network of that name with a file that was brought along
-timm:MODEL, timm:MODEL@FILE  a network of timm's, with its weights or those of a file
-FILE or FOLDER               `.safetensors` of ours; a checkpoint of `appl train` (best.pt,
-last.pt); the folder of a run of `appl label`
+- `resnet10`: weights that ship, travel in a package or were fetched;
+- `dinov2_vits14@FILE`: the network of that name with a file that was brought along;
+- `timm:MODEL`, `timm:MODEL@FILE`: a network of timm's, with its weights or those of a file;
+- a file or folder: `.safetensors` of ours, a checkpoint of `appl train` (best.pt, last.pt), the
+  folder of a run of `appl label`;
+- `A+B`: two or more of these side by side, each at its own size.
 """
 
 import hashlib
@@ -43,6 +44,9 @@ def load_pretrained(name: str | Path = "resnet10", own: Encoder | None = None) -
     was a module of your own.
     """
     text = str(name)
+    if "+" in text and not Path(text).exists():
+        parts = [load_pretrained(part) for part in text.split("+") if part]
+        return replace(parts[0], beside=tuple(part.encoder for part in parts[1:]))
     if text in SHIPPED:
         place = resources.files("appl.weights").joinpath(SHIPPED[text])
         with resources.as_file(place) as path:
@@ -116,7 +120,9 @@ def _from_run(folder: Path, own: Encoder | None) -> Pretrained:
     if not path.exists():
         raise WeightsError(f"{folder} holds no model; give the folder of a finished run")
     found = load_file(path, own)
-    return replace(found, provenance={"previous_run": found.provenance})
+    others = sorted(path.parent.glob(f"{path.stem}-*{path.suffix}"))
+    beside = tuple(load_file(other, own).encoder for other in others)
+    return replace(found, provenance={"previous_run": found.provenance}, beside=beside)
 
 
 def _from_checkpoint(path: Path) -> Pretrained:
