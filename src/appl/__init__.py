@@ -3,10 +3,16 @@
 Public names load on first use, so that importing the package (and `appl --help`) is quick.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from appl._version import __version__
+
+# Intel's matrix library (MKL) may take fewer threads than it is offered, and rounds otherwise then:
+# the same command gave answers that differed in the last digits. Strict products do not depend on
+# threads or on where memory lies. Read when the library is first used; a user's own choice stays.
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 if TYPE_CHECKING:
     from appl.core.compute import resolve_compute
