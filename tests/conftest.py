@@ -6,8 +6,11 @@ from torch import nn
 
 from appl.core.episode import Episode, Task
 from appl.encoders import Encoder, EncoderMeta, from_module
+from tests import fake_torchvision
 
 torch.set_num_threads(1)
+# timm, and torchmetrics where timm is installed, import torchvision, which may not fit this torch.
+fake_torchvision.install()
 
 WIDTH = 6
 

@@ -12,7 +12,6 @@ from appl.encoders import ENCODERS, bring
 from appl.encoders._vit import ViTShape, stage_names, vision_transformer
 from appl.encoders.dinov2 import meta_of, our_names
 from appl.errors import WeightsError
-from tests import fake_torchvision
 
 SMALL = ViTShape(width=24, depth=2, n_heads=3, grid=5)
 REAL = (
@@ -23,7 +22,6 @@ needs_the_file = pytest.mark.skipif(not REAL.exists(), reason="no DINOv2 file be
 
 
 def timm_network(shape, **options):
-    fake_torchvision.install()
     from timm.models.vision_transformer import VisionTransformer
 
     torch.manual_seed(0)
@@ -127,7 +125,6 @@ def test_positions_between_the_learnt_ones_are_the_authors():
     ],
 )
 def test_a_file_of_something_else_is_refused_in_one_line(tmp_path, change, message):
-    fake_torchvision.install()
     network = timm_network(ViTShape(384, 12, 6))
     save_file(
         change({k: v.contiguous() for k, v in network.state_dict().items()}),
@@ -142,7 +139,6 @@ def test_a_file_of_something_else_is_refused_in_one_line(tmp_path, change, messa
 def test_the_real_one_gives_what_timm_computes():
     encoder = bring("dinov2_vits14", REAL)
     assert encoder.meta.source == "LVD-142M (no labels)" and len(encoder.meta.weights.sha256) == 64
-    fake_torchvision.install()
     import timm
 
     network = timm.create_model("vit_small_patch14_dinov2.lvd142m", num_classes=0).eval()

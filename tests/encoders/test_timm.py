@@ -9,17 +9,11 @@ from safetensors.torch import save_file
 from appl.encoders import RECOMMENDED, from_spec, from_timm
 from appl.errors import WeightsError
 from appl.weights import load_pretrained
-from tests import fake_torchvision
 
 TINY = {
     "vit_tiny_patch16_224": dict(depth=2, embed_dim=24, num_heads=3),
     "convnext_atto": dict(depths=(1, 1, 1, 1), dims=(4, 8, 12, 16)),
 }
-
-
-@pytest.fixture(autouse=True)
-def stand_in():
-    fake_torchvision.install()
 
 
 @pytest.mark.parametrize("name", list(TINY))

@@ -117,7 +117,7 @@ class FakeRun:
             "prototypes": "class mean (untrained)",
             "classes": list(self.class_names),
             "encoder": "small",
-            "encoder_source": {"name": "weights", "licence": "Apache-2.0"},
+            "encoder_sources": [{"name": "weights", "licence": "Apache-2.0"}],
             "temperature": 1.0,
             "acceptance": promise | self.acceptance,
             "novelty": {"class_reference": 2.0, "example_reference": 0.5},
