@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from appl._version import __version__
 
-# Intel's matrix library (MKL) may take fewer threads than it is offered, and rounds otherwise then:
-# the same command gave answers that differed in the last digits. Strict products do not depend on
-# threads or on where memory lies. Read when the library is first used; a user's own choice stays.
+# Intel's matrix library (MKL) rounds by the number of threads that it takes; strict products do not
+# depend on it. Read when the library is first used; a user's own choice stays.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 if TYPE_CHECKING:
