@@ -1,6 +1,6 @@
 """A short, kept list of encoders that people would choose: where each is good, what it costs.
 
-Licences are those that the sources state; megabytes of what is fetched are four bytes per parameter.
+Licences are those that the sources state. Megabytes of what is fetched: four bytes per parameter.
 """
 
 from dataclasses import dataclass
