@@ -32,20 +32,22 @@ from _measuring import (
 )
 
 from appl.benchmark.statistics import estimate_difference
+from appl.core.compute import resolve_compute
 from appl.datasets.episodes import draw_episode
 from appl.datasets.packed import pack_folder
 from appl.method.algorithm2 import adapt
 from appl.settings.adaptation import AdaptSettings
+from appl.settings.compute import ComputeSettings
 from appl.settings.files import with_changes
 from appl.weights import load_pretrained
 
-KEYS = ("reading", "weights", "domain", "episode")
+KEYS = ("reading", "weights", "precision", "domain", "episode")
 COLUMNS = (
     *KEYS, "accuracy", "seconds", "termination", "loss", "support_accuracy", "selected",
     "label_changes", "changes",
 )  # fmt: skip
 SEED = 30
-BASE = ("frozen running", "resnet10")
+BASE = ("frozen running", "resnet10")  # in the same precision
 
 WORDS: dict[str, dict[str, Any]] = {
     # Reductions of the losses (B6, B7); `literal` sums.
@@ -94,6 +96,10 @@ def changes_of(reading: str) -> dict[str, Any]:
             change = {"learning_rate": float(number[1])}
         elif number := re.fullmatch(r"coh(.+)", word):
             change = {"objective": {"lambda_coh": float(number[1])}}
+        elif number := re.fullmatch(r"dis(.+)", word):
+            change = {"objective": {"lambda_dis": float(number[1])}}
+        elif number := re.fullmatch(r"eps(.+)", word):
+            change = {"pseudo_labels": {"threshold": float(number[1])}}
         elif number := re.fullmatch(r"it(\d+)", word):
             change = {"n_iterations": int(number[1])}
         else:
@@ -112,6 +118,7 @@ def measure(job: Row) -> list[Row]:
     torch.set_num_threads(1)
     data = pack_folder(Path(job["domains"]) / job["domain"], Path(job["cache"]), 84)
     start = load_pretrained(job["file"])
+    start.encoder.place(resolve_compute(ComputeSettings(precision=job["precision"])))
     names = list(data.class_names)
     episode = draw_episode(data, names, seed=SEED, index=job["episode"]).load(data)
     changes = changes_of(job["reading"])
@@ -144,8 +151,8 @@ def jobs(arguments: argparse.Namespace) -> Iterator[Row]:
             for name in arguments.readings:
                 for file in arguments.weights:
                     job = {
-                        "reading": name, "weights": weights_name(file), "domain": domain,
-                        "episode": episode,
+                        "reading": name, "weights": weights_name(file),
+                        "precision": arguments.precision, "domain": domain, "episode": episode,
                     }  # fmt: skip
                     if key_of(job, KEYS) not in done:
                         where = {"domains": str(arguments.source), "cache": str(arguments.cache)}
@@ -161,25 +168,30 @@ def run(arguments: argparse.Namespace) -> None:
 
 def table(arguments: argparse.Namespace) -> None:
     """Print mean paired differences to the frozen encoder's class means, best first."""
-    accuracy: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    accuracy: dict[tuple[str, str, str], dict[tuple[str, str], float]] = {}
     for row in read_rows(arguments.out):
-        found = accuracy.setdefault((row["reading"], row["weights"]), {})
+        found = accuracy.setdefault((row["reading"], row["weights"], row["precision"]), {})
         found[row["domain"], row["episode"]] = float(row["accuracy"])
-    base = accuracy[BASE]
-    domains = sorted({domain for domain, _ in base})
+    domains = sorted({domain for found in accuracy.values() for domain, _ in found})
     lines = []
-    for (name, weights), found in accuracy.items():
+    for (name, weights, precision), found in accuracy.items():
+        base = accuracy.get((*BASE, precision), {})
         pairs = {key: found[key] - base[key] for key in found if key in base}
         cells, means = [], []
         for domain in domains:
             values = [value for (where, _), value in pairs.items() if where == domain]
             cells.append(estimate_difference(values).signed if values else "–")
             means += [sum(values) / len(values)] if values else []
+        if not means:
+            continue
         mean = sum(means) / len(means)
-        text = f"| {name} | {weights} | {mean:+.2f} | {' | '.join(cells)} | {len(pairs)} |"
+        text = (
+            f"| {name} | {weights} | {precision} | {mean:+.2f} | {' | '.join(cells)} "
+            f"| {len(pairs)} |"
+        )
         lines.append((mean, text))
-    print(f"| reading | weights | mean | {' | '.join(domains)} | episodes |")
-    print("| --- " * (len(domains) + 4) + "|")
+    print(f"| reading | weights | precision | mean | {' | '.join(domains)} | episodes |")
+    print("| --- " * (len(domains) + 5) + "|")
     for _, line in sorted(lines, reverse=True):
         print(line)
 
@@ -193,6 +205,7 @@ def main() -> None:
     command.add_argument("--episodes", type=int, default=1)
     command.add_argument("--readings", nargs="+", default=[BASE[0]])
     command.add_argument("--only", nargs="*", help="domains")
+    command.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     command.add_argument("--workers", type=int, default=2)
     serve(command)
 
