@@ -14,6 +14,8 @@ from tests.cli.commands import run
 from tests.labelling.conftest import CLASSES, write_tree
 
 QUICK = ("--encoder", "resnet10", "--size-px", "32")
+# Where it is not about what the encoder learns.
+FROZEN = (*QUICK, "--no-adapt")
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,7 @@ def test_bad_files_are_set_aside_by_name_and_the_rest_goes_on(tmp_path):
     tree = write_tree(tmp_path / "given", classes=("=cmd|' /C calc'!A0", "<b>x</b>", "a, b"))
     bad_pile(tree)
     out = tmp_path / "run"
-    shown = run("label", str(tree / "support"), str(tree / "pile"), "--out", str(out), *QUICK)
+    shown = run("label", str(tree / "support"), str(tree / "pile"), "--out", str(out), *FROZEN)
     assert shown.returncode == 0, shown.stderr
     assert "Traceback" not in shown.stderr and "Warning" not in shown.stderr
     lines = (out / "labels.csv").read_text(encoding="utf-8").splitlines()
@@ -162,7 +164,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(given, tmp_path, monkeypatch, c
         raise OSError(28, "No space left on device")
 
     arguments = ["appl", "label", str(given / "support"), str(given / "pile")]
-    arguments += ["--out", str(tmp_path / "run"), *QUICK]
+    arguments += ["--out", str(tmp_path / "run"), *FROZEN]
     monkeypatch.setattr(sys, "argv", arguments)
     monkeypatch.setattr(store, "write_atomically", full)
     with pytest.raises(SystemExit) as ended:
@@ -184,7 +186,7 @@ def test_an_interrupted_run_says_how_to_go_on(given, tmp_path, monkeypatch, caps
         raise KeyboardInterrupt  # what Ctrl-C comes to, once something is kept
 
     arguments = ["appl", "label", str(given / "support"), str(given / "pile")]
-    monkeypatch.setattr(sys, "argv", [*arguments, "--out", str(out), *QUICK])
+    monkeypatch.setattr(sys, "argv", [*arguments, "--out", str(out), *FROZEN])
     monkeypatch.setattr(store, "write_atomically", interrupted)
     with pytest.raises(SystemExit) as ended:
         main()

@@ -29,7 +29,9 @@ from tests.labelling.conftest import CLASSES, write_tree
 
 CPU = Compute(torch.device("cpu"), None)
 SHORT = with_changes(
-    SolveSettings.preset("robust"), adaptation={"n_iterations": 3, "views": {"n_views": 2}}
+    SolveSettings.preset("robust"),
+    adaptation={"n_iterations": 3, "views": {"n_views": 2}},
+    answer={"information": {"n_iterations": 30}},
 )
 SETTINGS = LabelSettings(encoder="resnet10", size_px=32, solving=SHORT)
 
@@ -139,8 +141,11 @@ def test_suggestions_are_unsure_and_no_twins(labelled):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
+    """A tree with its labels by whether the encoder was adapted."""
     tree = write_tree(tmp_path_factory.mktemp("uninterrupted") / "given")
-    return tree, label(tree, tree.parent / "run")
+    adapted = label(tree, tree.parent / "run").rows
+    frozen = label(tree, tree.parent / "frozen", replace(SETTINGS, adapt=False)).rows
+    return tree, {True: adapted, False: frozen}
 
 
 class Killed(BaseException):
@@ -159,25 +164,28 @@ def dies_at(n):
 
 
 @pytest.mark.parametrize(
-    ("stage", "n"), [("examples", 3), ("decoding", 7), ("adapting", 2), ("labelling", 1)]
+    ("stage", "n", "adapt"),
+    [("examples", 3, False), ("decoding", 7, False), ("adapting", 2, True), ("labelling", 1, True)],
 )
 def test_a_killed_run_goes_on_and_repeats_no_finished_stage(
-    uninterrupted, tmp_path, monkeypatch, stage, n
+    uninterrupted, tmp_path, monkeypatch, stage, n, adapt
 ):
     tree, whole = uninterrupted
+    settings = replace(SETTINGS, adapt=adapt)
     dies = dies_at(n)
     with pytest.raises(Killed):
         label(
             tree,
             tmp_path / "parts",
+            settings,
             on_progress=lambda name, *_: dies() if name == stage else None,
         )
     if stage in ("adapting", "labelling"):
         monkeypatch.setattr(store, "decode_for_square", lambda *_: 1 / 0)
     if stage == "labelling":
         monkeypatch.setattr(session_module, "Fitter", lambda *_, **__: 1 / 0)
-    resumed = label(tree, tmp_path / "parts")
-    assert resumed.rows == whole.rows
+    resumed = label(tree, tmp_path / "parts", settings)
+    assert resumed.rows == whole[adapt]
     assert resumed.run.record["state"] == "labelled"
 
 
@@ -244,13 +252,13 @@ def test_without_adaptation_the_encoder_stays(tree, tmp_path):
         assert torch.equal(value, start[name])
 
 
-def test_an_adaptation_that_fails_is_not_used(tree, tmp_path, monkeypatch):
+def test_an_adaptation_that_fails_is_not_used(uninterrupted, tmp_path, monkeypatch):
     monkeypatch.setattr(fitting, "collapse_reasons", lambda *_: ["one class swallowed the pile"])
+    tree, whole = uninterrupted
     run = label(tree, tmp_path / "run")
-    frozen = label(tree, tmp_path / "frozen", replace(SETTINGS, adapt=False))
     assert not run.model.is_adapted
     assert run.history.facts["fell_back"] == ["one class swallowed the pile"]
-    assert [row.label for row in run.rows] == [row.label for row in frozen.rows]
+    assert [row.label for row in run.rows] == [row.label for row in whole[False]]
 
 
 def test_one_example_a_class_promises_nothing(tmp_path):
@@ -273,7 +281,7 @@ def test_a_later_run_starts_from_an_earlier_one(labelled, tmp_path):
 
 @pytest.mark.parametrize("how", ["copy", "link"])
 def test_sorted_folders(tree, tmp_path, how):
-    run = label(tree, tmp_path / "run", replace(SETTINGS, sort=how))
+    run = label(tree, tmp_path / "run", replace(SETTINGS, sort=how, adapt=False))
     folder = run.folder / "sorted"
     files = list(folder.rglob("*.png"))
     assert len(files) == 24
@@ -357,13 +365,12 @@ def test_a_killed_process_leaves_no_lock_behind(tree, tmp_path):
 
 def test_an_answer_before_the_adaptation_is_that_of_the_encoder_as_it_is(uninterrupted, tmp_path):
     tree, whole = uninterrupted
-    frozen = label(tree, tmp_path / "frozen", replace(SETTINGS, adapt=False))
     session = opened(tree, tmp_path / "run")
     first = session.answer()
-    assert first == frozen.rows == read_rows(session.folder / "labels.csv")
+    assert first == whole[False] == read_rows(session.folder / "labels.csv")
     assert not session.model.is_adapted
     session.adapt()
-    assert session.answer() == whole.rows
+    assert session.answer() == whole[True]
     session.close()
 
 

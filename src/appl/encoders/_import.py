@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from appl.core.blank import Blank
 from appl.encoders._encoder import Encoder
 from appl.encoders._meta import WeightsSource
 from appl.encoders._registry import ENCODERS
@@ -34,7 +35,8 @@ def bring(name: str, path: Path) -> Encoder:
         ours = entry.convert(state)
     except WeightsError as error:
         raise WeightsError(f"{path}: {error}") from error
-    encoder = entry.build()
+    with Blank():
+        encoder = entry.build()
     load_checked(encoder, ours, path, name)
     known = entry.published or entry.meta.weights
     source = WeightsSource(

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from appl.core.blank import Blank
 from appl.core.registry import Registry
 from appl.encoders._encoder import Encoder
 from appl.encoders._meta import EncoderMeta, WeightsSource
@@ -41,11 +42,12 @@ class EncoderEntry:
 
     def __call__(self) -> Encoder:
         """Build the encoder, with its packaged weights if there are some."""
-        encoder = self.build()
-        if self.packaged_weights is not None:
-            encoder.load_state_dict(self.packaged_weights())
-            encoder.eval()
-        return encoder
+        if self.packaged_weights is None:
+            return self.build()
+        with Blank():
+            encoder = self.build()
+        encoder.load_state_dict(self.packaged_weights())
+        return encoder.eval()
 
 
 ENCODERS: Registry[EncoderEntry] = Registry("encoder", "appl.encoders")

@@ -7,8 +7,9 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,11 @@ class RunKey:
     encoder: str
     image_px: int
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Identify the run by its content; the names of files do not count."""
-        parts = asdict(self)
+        # Not `asdict`, which copies the settings' tree: a table asks for thousands of keys.
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
         del parts["weights"], parts["target"]
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

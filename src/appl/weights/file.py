@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from appl.core.blank import Blank
 from appl.core.files import write_atomically
 from appl.encoders import Encoder, EncoderSpec, WeightsSource, from_spec
 from appl.errors import WeightsError
@@ -111,7 +112,8 @@ def load_weights(path: Path, own: Encoder | None = None) -> Pretrained:
     except (SafetensorError, OSError) as error:
         raise WeightsError(f"{path} is not a whole safetensors file: {error}") from error
     try:
-        encoder, pcn = _built(header, own)
+        with Blank():
+            encoder, pcn = _built(header, own)
     except (KeyError, TypeError) as error:
         raise WeightsError(f"{path} has a header that is not whole: {error}") from error
     head = None

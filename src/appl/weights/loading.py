@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from appl.core.blank import Blank
 from appl.encoders import (
     ENCODERS,
     Encoder,
@@ -127,12 +128,14 @@ def _from_run(folder: Path, own: Encoder | None) -> Pretrained:
 
 def _from_checkpoint(path: Path) -> Pretrained:
     saved = read_checkpoint(path)
-    encoder = _encoder_of(saved)
+    with Blank():
+        encoder = _encoder_of(saved)
     load_state(encoder, saved["encoder"], f"{path} does not fit")
     pcn = class_mean_pcn(encoder)
     if "pcn" in saved:
         n_slots = saved["settings"]["prototypes"]["n_slots"]
-        pcn = PCN(encoder.meta.width, n_slots, rectifies=encoder.meta.non_negative)
+        with Blank():
+            pcn = PCN(encoder.meta.width, n_slots, rectifies=encoder.meta.non_negative)
         load_state(pcn, saved["pcn"], f"{path} does not fit")
     head = None
     if "head" in saved:
