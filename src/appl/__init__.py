@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from appl._version import __version__
 
-# Intel's matrix library (MKL) rounds by the number of threads that it takes; strict products do not
-# depend on it. Read when the library is first used; a user's own choice stays.
+# The same command gives the same bits. Intel's matrix library (MKL) rounds by the number of threads
+# that it takes: strict products do not depend on it, and it shall take as many as it was given
+# however busy the machine is. Read when the library is first used; a user's own choice stays.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+os.environ.setdefault("MKL_DYNAMIC", "FALSE")
 
 if TYPE_CHECKING:
     from appl.core.compute import resolve_compute

@@ -34,9 +34,9 @@ def test_class_weights_are_the_same_to_the_bit_with_one_thread_and_with_two():
 
 
 def test_a_users_own_choice_stays():
-    code = "import os, appl; print(os.environ['MKL_CBWR'])"
-    chosen = os.environ | {"MKL_CBWR": "COMPATIBLE"}
+    code = "import os, appl; print(os.environ['MKL_CBWR'], os.environ['MKL_DYNAMIC'])"
+    chosen = os.environ | {"MKL_CBWR": "COMPATIBLE", "MKL_DYNAMIC": "TRUE"}
     run = subprocess.run(
         [sys.executable, "-c", code], env=chosen, capture_output=True, text=True, check=True
     )
-    assert run.stdout.strip() == "COMPATIBLE"
+    assert run.stdout.strip() == "COMPATIBLE TRUE"
