@@ -14,8 +14,8 @@ from appl._version import __version__
 # however busy the machine is. Read when the library is first used; a user's own choice stays.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 os.environ.setdefault("MKL_DYNAMIC", "FALSE")
-# A thread that waits for another lets go of its core: where other programs share the cores, waiting
-# busily for a thread that is not running takes two to three times as long (benchmarks/waiting.py).
+# A thread that waits for another lets go of its core: where other programs share the cores, busy
+# waiting takes the time that the thread waited for would need (benchmarks/waiting.py).
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
