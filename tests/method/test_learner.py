@@ -153,6 +153,7 @@ def test_the_task_is_asked_where_the_answer_alone_wants_to_know(small_encoder):
         ("all", {nn.Conv2d, nn.BatchNorm2d}),
         ("weights", {nn.Conv2d}),
         ("norms", {nn.BatchNorm2d}),
+        ("low_rank", {nn.Conv2d}),
     ],
 )
 def test_what_learns_is_what_was_asked_for(small_encoder, move, kinds):

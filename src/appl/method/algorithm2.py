@@ -228,6 +228,7 @@ def conclude(
         termination = f"the features were not finite after iteration {len(run.records)}"
         learner.roll_back()
         support, query = learner.clean_features()
+    learner.settle()
     classifier.group(support)
     prototypes = classifier.prototypes(support)
     h = squared_distances(query, prototypes)

@@ -15,6 +15,7 @@ from appl.core.episode import Task
 from appl.encoders import CACHE_BATCH, Describer, Encoder
 from appl.encoders.batch_statistics import take_task_statistics, use_batch_statistics
 from appl.encoders.describing import describe_maps
+from appl.encoders.low_rank import add_low_rank, merge_low_rank
 from appl.encoders.views import DRAWS_PER_VIEW, PROBES, ViewCache, tolerated_augmentations
 from appl.errors import SettingsError
 from appl.settings.adaptation import AdaptSettings, ParameterSettings
@@ -37,7 +38,7 @@ class TaskLearner:
         self.frozen_stages = _frozen_stages(encoder, settings.parameters)
         self.parameters: list[nn.Parameter] = []
         if settings.n_iterations:
-            self.parameters = _moving(self.encoder, self.frozen_stages, settings.parameters)
+            self.parameters = _moving(self.encoder, self.frozen_stages, settings)
             self.optimiser = _optimiser(self.parameters, settings)
         self._sizes = [task.n_support, task.n_query]
         batch_norm = settings.parameters.batch_norm
@@ -178,6 +179,10 @@ class TaskLearner:
         for tensor, good in zip(self._changing, self._last_good, strict=True):
             tensor.copy_(good)
 
+    def settle(self) -> None:
+        """Make plain weights of what has been learnt; nothing moves after that."""
+        merge_low_rank(self.encoder)
+
     def predict_mode(self) -> None:
         """Switch to the statistics that predictions are made with (B11)."""
         if self.settings.parameters.predict_batch_norm == "running":
@@ -200,16 +205,23 @@ def _frozen_stages(encoder: Encoder, settings: ParameterSettings) -> int:
     return settings.frozen_stages
 
 
-def _moving(
-    encoder: Encoder, frozen_stages: int, settings: ParameterSettings
-) -> list[nn.Parameter]:
+def _moving(encoder: Encoder, frozen_stages: int, settings: AdaptSettings) -> list[nn.Parameter]:
     """Mark what learns (B9) and return it."""
-    chosen = encoder.parameters_of(settings.move, frozen_stages)
+    move, rank = settings.parameters.move, settings.parameters.rank
+    if move in ("low_rank", "low_rank_attention"):
+        chosen = add_low_rank(
+            list(encoder.stages[frozen_stages:]),
+            rank,
+            attention_only=move == "low_rank_attention",
+            seed=settings.seed,
+        )
+    else:
+        chosen = encoder.parameters_of(move, frozen_stages)
     for parameter in chosen:
         parameter.requires_grad_()
     if not chosen:
         raise SettingsError(
-            f"move = {settings.move!r}: {encoder.meta.name} has nothing of that kind after "
+            f"move = {move!r}: {encoder.meta.name} has nothing of that kind after "
             f"{frozen_stages} frozen stages; use 'all'"
         )
     return chosen

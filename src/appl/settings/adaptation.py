@@ -87,9 +87,12 @@ class ObjectiveSettings:
 class ParameterSettings:
     """Which parameters of the encoder move, and whose batch statistics it uses."""
 
-    move: Literal["all", "weights", "norms"] = setting(
-        "all", "B9: every parameter; all but normalisation layers; their scales and shifts only"
+    move: Literal["all", "weights", "norms", "low_rank", "low_rank_attention"] = setting(
+        "all",
+        "B9: every parameter; all but normalisation layers; their scales and shifts only; low-rank "
+        "updates of all matrices, or of those of a transformer's attention",
     )
+    rank: int = setting(4, "of low-rank updates", 1)
     frozen_stages: int = setting(
         0, "stages at the front that stay fixed, their activations cached; −1: as advised", -1
     )

@@ -63,7 +63,7 @@ _CHOICES: dict[tuple[str, Any], Any] = {
     ("views.predict_on", "mirrored"): True,
 }
 # Settings that came after the groups.
-_LATER: dict[str, Any] = {"adaptation.feature_scale": 1.0}
+_LATER: dict[str, Any] = {"adaptation.feature_scale": 1.0, "adaptation.parameters.rank": 4}
 _SPLIT_GROUPS = ("views", "information")
 
 
