@@ -43,6 +43,12 @@ def serve(measuring: argparse.ArgumentParser) -> None:
     arguments.act(arguments)
 
 
+def merged(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    """Return nested changes together; where both speak, `b` has the last word."""
+    groups = {k: merged(a[k], b[k]) for k in a.keys() & b.keys() if isinstance(b[k], dict)}
+    return a | b | groups
+
+
 def weights_name(file: str) -> str:
     """Name weights by their file, or by the folder of the training that wrote them."""
     path = Path(file)

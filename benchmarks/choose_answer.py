@@ -27,8 +27,9 @@ from appl.rivals.label_propagation import LabelPropagation
 from appl.rivals.prototypical import Prototypical
 from appl.rivals.tim import TIM
 from appl.settings.compute import ComputeSettings
-from appl.settings.solving import InformationSettings
-from appl.transduction.answer import Described, weigh_together
+from appl.settings.solving import AnswerSettings, InformationSettings
+from appl.transduction.answer import weigh_together
+from appl.transduction.placing import Described
 from appl.weights import load_pretrained
 
 COLUMNS = ("encoder", "image_px", "domain", "pile", "way", "accuracy", "n_tasks", "ms_an_image")
@@ -107,7 +108,7 @@ def run(arguments: argparse.Namespace) -> None:
                     described = [Described(*pairs[0])]
                     if stage is not None:
                         described.append(Described(*pairs[1 + textures.index(stage)], weight))
-                    settings = InformationSettings(**changes)
+                    settings = AnswerSettings(information=InformationSettings(**changes))
                     scores[name] = -weigh_together(
                         "information", described, draw.class_ids, settings
                     )

@@ -26,6 +26,7 @@ from _measuring import (
     key_of,
     keys_in,
     measure_all,
+    merged,
     read_rows,
     serve,
     weights_name,
@@ -104,13 +105,8 @@ def changes_of(reading: str) -> dict[str, Any]:
             change = {"n_iterations": int(number[1])}
         else:
             change = WORDS[word]
-        found = _merged(found, change)
+        found = merged(found, change)
     return found
-
-
-def _merged(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    groups = {k: _merged(a[k], b[k]) for k in a.keys() & b.keys() if isinstance(b[k], dict)}
-    return a | b | groups
 
 
 def measure(job: Row) -> list[Row]:

@@ -27,10 +27,11 @@ from appl.encoders.views import tolerated_augmentations
 from appl.rivals.label_propagation import LabelPropagation
 from appl.rivals.prototypical import Prototypical
 from appl.rivals.tim import TIM
-from appl.settings.solving import InformationSettings
+from appl.settings.solving import AnswerSettings, InformationSettings
 from appl.solver.rows import APPL
 from appl.solver.solve import solve_task
-from appl.transduction.answer import Described, weigh_together
+from appl.transduction.answer import weigh_together
+from appl.transduction.placing import Described
 from appl.weights import load_pretrained, weights_digest
 
 KEYS = ("encoder", "weights", "image_px", "domain", "pile", "episode")
@@ -85,12 +86,12 @@ Kinds = dict[str, list[Described]]
 def fixed_information(kinds: list[Described], class_ids: torch.Tensor) -> torch.Tensor:
     """Answer with one weak pull to equal shares, whatever the pile."""
     settings = InformationSettings(marginal_weight=0.06, least_marginal_weight=0.06)
-    return -weigh_together("information", kinds, class_ids, settings)
+    return -weigh_together("information", kinds, class_ids, AnswerSettings(information=settings))
 
 
 def information(kinds: list[Described], class_ids: torch.Tensor) -> torch.Tensor:
     """Answer as `robust` does."""
-    return -weigh_together("information", kinds, class_ids, InformationSettings())
+    return -weigh_together("information", kinds, class_ids, AnswerSettings())
 
 
 def rival(method: Any) -> Callable[[list[Described], torch.Tensor], torch.Tensor]:

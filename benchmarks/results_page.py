@@ -11,6 +11,7 @@ block `<!-- table: KIND NAME -->` … `<!-- end of table -->` is filled in:
     rivals           mean differences of the rivals to robust at 5, 20 and 50 shots
     pairs NAME       comparisons of two rows, from PAIRS
     answer           what a part of the answer is worth, on even and on uneven piles
+    learnt WHERE     the transductive prototype network minus the fixed rule (learnt_against_fixed)
 
 All numbers come from the export in docs/results; rows with few episodes are left out. `--check`
 changes nothing and fails if a file does not say what the results say.
@@ -27,6 +28,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from learnt_against_fixed import learnt_grid
 
 from appl.benchmark.adaptation_logs import adaptation_log_grid
 from appl.benchmark.collection import Collection, collect
@@ -46,7 +49,12 @@ from appl.store import ResultStore, read_export
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs" / "results.md",
+    ROOT / "docs" / "transduction.md",
+)
+LEARNT = RESULTS / "choice" / "learnt-prototypes.csv"
 LEAST = 5  # episodes that a row needs on every target that it has: fewer say nothing
 BLOCK = re.compile(r"(<!-- table: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
@@ -312,6 +320,7 @@ def filled(page: str, book: Book) -> str:
         "rivals": lambda _: rivals(book),
         "pairs": lambda name: pairs(book, name),
         "answer": lambda _: answer(book),
+        "learnt": lambda where: learnt_grid(LEARNT, where),
     }
     return BLOCK.sub(
         lambda block: f"{block[1]}\n{markdown_grid(kinds[block[2]](block[3]))}{block[4]}", page

@@ -228,3 +228,34 @@ def test_the_command_line_goes_before_the_file_and_the_file_before_the_preset(tr
     more = ["--from", str(pretrained[0] / "best.pt"), "--encoder", "efficientnet_lite0"]
     shown = run(arguments(tree, "pretrain", "other", *more))
     assert shown.returncode == 2 and "holds resnet10, not efficientnet_lite0" in shown.stderr
+
+
+def test_the_transductive_network_learns_on_test_classes_and_goes_on(tree, tmp_path):
+    split = {"train": ["c0"], "validation": ["c0", "c1", "c2", "c3", "c4"], "test": ["c5", "c6"]}
+    (tmp_path / "split.json").write_text(json.dumps(split))
+    (tmp_path / "tpcn.toml").write_text(
+        "n_steps = 3\nn_tasks = 1\nn_layers = 1\nmost_ways = 2\nmost_shots = 5\nn_images = 20\n"
+        "drawn_classes = 6\n"
+        "drawn_images = 20\nimage_px = 36\nn_validation_tasks = 2\nvalidate_every = 1\n"
+    )
+    given = [
+        *(
+            "train",
+            "meta",
+            str(tree / "tree"),
+            "--from",
+            "resnet10",
+            "--out",
+            str(tmp_path / "out"),
+        ),
+        *("--method", "transductive_pcn", "--settings", str(tmp_path / "tpcn.toml")),
+    ]
+    first = run([*given, "--split", str(tmp_path / "split.json")])
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("learnt minus fixed rule") == 3
+    network = (tmp_path / "out" / "network.safetensors").read_bytes()
+    again = run([*given, "--split", str(tmp_path / "split.json")])
+    assert "learnt minus fixed rule" not in again.stdout
+    assert (tmp_path / "out" / "network.safetensors").read_bytes() == network
+    without = run([*given, "--split", str(tree / "split.json")])
+    assert without.returncode == 2 and "no test classes" in without.stderr

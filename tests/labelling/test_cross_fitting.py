@@ -5,7 +5,7 @@ import torch
 
 from appl.core.episode import Task
 from appl.labelling.cross_fitting import cross_fitted
-from appl.transduction.answer import Described
+from appl.transduction.placing import Described
 from tests.labelling.test_left_out import nearest_mean
 
 

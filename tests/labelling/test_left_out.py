@@ -5,7 +5,8 @@ from appl.core.distances import class_means
 from appl.labelling.left_out import leave_out, turns_of
 from appl.method.classifier import PrototypeRule
 from appl.settings.solving import InformationSettings
-from appl.transduction.answer import Described, InformationRule
+from appl.transduction.answer import InformationRule
+from appl.transduction.placing import Described
 
 
 def nearest_mean(kinds, class_ids):

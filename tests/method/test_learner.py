@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -187,3 +189,35 @@ def test_released_images_are_standardised_one_by_one(small_encoder):
     torch.testing.assert_close(pixels.mean((1, 2, 3)), torch.zeros(15), atol=1e-5, rtol=0)
     torch.testing.assert_close(pixels.std((1, 2, 3)), torch.ones(15), atol=1e-3, rtol=0)
     assert not small_encoder.standardise
+
+
+@pytest.mark.golden
+def test_the_rate_rises_for_five_iterations_and_falls_as_a_cosine(small_encoder):
+    task = make_episode().task
+    chosen = preset(n_iterations=10, learning_rate=0.01, rate_decay="cosine")
+    learner = TaskLearner(small_encoder, task, chosen)
+    rates = []
+    for _ in range(10):
+        rates.append(learner.optimiser.param_groups[0]["lr"])
+        support, _ = learner.features()
+        assert learner.step(support.square().mean())
+    halves = [0.5 * (1 + math.cos(math.pi * i / 10)) for i in range(10)]
+    warm = [0.2, 0.4, 0.6, 0.8, 1, 1, 1, 1, 1, 1]
+    assert rates == pytest.approx([0.01 * a * b for a, b in zip(warm, halves, strict=True)])
+    constant = TaskLearner(small_encoder, task, with_changes(chosen, rate_decay="none"))
+    assert constant.optimiser.param_groups[0]["lr"] == 0.01
+
+
+@pytest.mark.golden
+def test_the_average_of_the_weights_answers(small_encoder):
+    task = make_episode().task
+    learner = TaskLearner(small_encoder, task, preset(weight_average=0.25, n_iterations=3))
+    expected = learner.parameters[0].detach().clone()
+    for _ in range(3):
+        support, _ = learner.features()
+        learner.step(support.square().mean())
+        expected = 0.75 * expected + 0.25 * learner.parameters[0].detach()
+    last = learner.parameters[0].detach().clone()
+    learner.predict_mode()
+    torch.testing.assert_close(learner.parameters[0].detach(), expected)
+    assert not torch.equal(last, learner.parameters[0].detach())

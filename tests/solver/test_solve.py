@@ -15,7 +15,8 @@ from appl.settings.solving import SolveSettings
 from appl.solver.solve import solve_task
 from appl.solver.variants import VARIANTS, variant
 from appl.transduction.adaptive_prior_tim import AdaptivePriorTIM
-from appl.transduction.answer import Described, InformationRule
+from appl.transduction.answer import InformationRule
+from appl.transduction.placing import Described
 from tests.conftest import WIDTH, are_equal, make_episode, make_small_encoder, weights_of
 from tests.map_encoder import make_map_encoder
 from tests.token_encoder import make_token_encoder

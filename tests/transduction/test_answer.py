@@ -5,9 +5,10 @@ import torch.nn.functional as F
 from appl.core.features import centre_and_normalise
 from appl.method.pcn import PCN
 from appl.settings.files import with_changes
-from appl.settings.solving import InformationSettings
+from appl.settings.solving import AnswerSettings, InformationSettings
 from appl.solver.solve import solve_task
-from appl.transduction.answer import Described, hold_class_prior, weigh_together
+from appl.transduction.answer import hold_class_prior, weigh_together
+from appl.transduction.placing import Described
 from tests.conftest import WIDTH, make_episode, make_small_encoder
 from tests.solver.test_solve import preset
 
@@ -28,7 +29,7 @@ def kinds(*weights: float) -> list[Described]:
 
 def test_kinds_side_by_side_average_their_squared_distances() -> None:
     """Without a step of information maximisation, scores are distances to class means."""
-    settings = InformationSettings(n_iterations=0)
+    settings = AnswerSettings(information=InformationSettings(n_iterations=0))
     found = -weigh_together("information", kinds(1.0, 0.5), CLASS_IDS, settings)
     expected = torch.zeros(9, 3)
     for kind in kinds(1.0, 0.5):
@@ -38,9 +39,9 @@ def test_kinds_side_by_side_average_their_squared_distances() -> None:
     torch.testing.assert_close(found, torch.log_softmax(expected, 1), atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("source", ["propagation", "information"])
+@pytest.mark.parametrize("source", ["propagation", "information", "learnt"])
 def test_the_same_kind_twice_changes_nothing(source: str) -> None:
-    once, settings = kinds(1.0), InformationSettings()
+    once, settings = kinds(1.0), AnswerSettings()
     twice = [*once, Described(once[0].support, once[0].query, 0.3)]
     torch.testing.assert_close(
         weigh_together(source, once, CLASS_IDS, settings),
@@ -104,7 +105,7 @@ def test_both_encoders_have_a_say(small_encoder) -> None:
             for encoder in (small_encoder, result.encoder)
         ],
         task.class_ids,
-        result.information,
+        AnswerSettings(information=result.information),
     )
     assert not torch.allclose(
         small_encoder.encode(task.query), result.encoder.encode(task.query), rtol=1e-2

@@ -20,6 +20,8 @@ from appl.cli._training import (
     packed_source,
     rival_settings,
 )
+from appl.cli._transductive import METHOD as TRANSDUCTIVE
+from appl.cli._transductive import train_network
 
 if TYPE_CHECKING:
     from appl.settings import MetaTrainSettings
@@ -126,7 +128,10 @@ def meta(
         Path, typer.Option("--from", help="Weights or checkpoint of `appl train pretrain`.")
     ],
     method: Annotated[
-        str, typer.Option(help="What learns: appl, or a rival by its name in `appl methods`.")
+        str,
+        typer.Option(
+            help="What learns: appl, a rival by its name in `appl methods`, or transductive_pcn."
+        ),
     ] = "appl",
     preset: Annotated[
         str | None,
@@ -147,8 +152,11 @@ def meta(
     cache: Cache = None,
     device: Device = "auto",
 ) -> None:
-    """Meta-train on tasks of the source's training classes: Algorithm 1, or a rival's way."""
+    """Meta-train on tasks of the source: Algorithm 1, a rival's way, or the learnt answer."""
     console = console_of_process()
+    if method == TRANSDUCTIVE:
+        train_network(console, source, out, start_file, settings_file, split, cache, device)
+        return
     with console.status("Loading PyTorch and the list of images …"):
         from appl.errors import SettingsError
         from appl.training.checkpoint import trained_on

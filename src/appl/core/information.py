@@ -24,29 +24,31 @@ def information_weights(
     n_iterations: int = 150,
     temperature: float = 15.0,
     support_weight: float = 0.1,
-    marginal_weight: float = 1.0,
+    marginal_weight: float | Tensor = 1.0,
     conditional_weight: float = 0.1,
 ) -> Tensor:
     """Return the class weights (n_way, width) for unit-length features.
 
     `support_weight` is λ, `marginal_weight` a, `conditional_weight` c. The smaller a, the less the
-    classes of an uneven pile are made equal in size.
+    classes of an uneven pile are made equal in size. Several tasks of one size are solved together:
+    features (…, n, width) and class ids (…, n) give (…, n_way, width), a may be a tensor (…, 1, 1).
     """
-    weights = class_means(support, class_ids, int(class_ids.max()) + 1)
-    labels = F.one_hot(class_ids, len(weights)).to(support)
+    n_way = int(class_ids.max()) + 1
+    weights = class_means(support, class_ids, n_way)
+    labels = F.one_hot(class_ids, n_way).to(support)
     preference = marginal_weight / (1 + marginal_weight)
     support_share = support_weight / (1 + conditional_weight)
-    query_share = len(support) / len(query)
+    query_share = support.shape[-2] / query.shape[-2]
     for _ in range(n_iterations):
-        support_probs = torch.softmax(information_scores(support, weights, temperature), 1)
-        query_probs = torch.softmax(information_scores(query, weights, temperature), 1)
+        support_probs = torch.softmax(information_scores(support, weights, temperature), -1)
+        query_probs = torch.softmax(information_scores(query, weights, temperature), -1)
         sharpened = query_probs ** (1 + conditional_weight)
-        q = sharpened / sharpened.sum(0).clamp(min=1e-12) ** preference
-        q = q / q.sum(1, keepdim=True).clamp(min=1e-12)
-        moved = support_share * _moved(labels, support_probs, support, weights)
-        moved = moved + query_share * _moved(q, query_probs, query, weights)
-        mass = support_share * labels.sum(0) + query_share * q.sum(0)
-        weights = moved / mass.clamp(min=1e-12)[:, None]
+        q = sharpened / sharpened.sum(-2, keepdim=True).clamp(min=1e-12) ** preference
+        q = q / q.sum(-1, keepdim=True).clamp(min=1e-12)
+        moved = support_share * pulled(labels, support_probs, support, weights)
+        moved = moved + query_share * pulled(q, query_probs, query, weights)
+        mass = support_share * labels.sum(-2) + query_share * q.sum(-2)
+        weights = moved / mass.clamp(min=1e-12)[..., None]
     return weights
 
 
@@ -78,9 +80,14 @@ def marginal_weight_for(
     )
     temperature = weights_settings["temperature"]
     shares = torch.softmax(information_scores(query, weights, temperature), 1).mean(0).detach()
-    divergence = float((shares * (shares * len(shares)).clamp(min=1e-12).log()).sum())
+    divergence = float(divergence_from_equal(shares))
     fits = math.exp(-((divergence / uneven_at) ** 2))
     return least_marginal_weight + (marginal_weight - least_marginal_weight) * fits
+
+
+def divergence_from_equal(shares: Tensor) -> Tensor:
+    """Return KL(shares ‖ equal) of class shares (…, n_way)."""
+    return (shares * (shares * shares.shape[-1]).clamp(min=1e-12).log()).sum(-1)
 
 
 def information_scores(features: Tensor, weights: Tensor, temperature: float = 15.0) -> Tensor:
@@ -101,6 +108,6 @@ def descend(
     return weights.detach()
 
 
-def _moved(targets: Tensor, probs: Tensor, features: Tensor, weights: Tensor) -> Tensor:
-    """Return Σ_i t_in z_i + p_in (w_n − z_i) for every class n (n_way, width)."""
-    return targets.mT @ features + probs.sum(0)[:, None] * weights - probs.mT @ features
+def pulled(targets: Tensor, probs: Tensor, features: Tensor, weights: Tensor) -> Tensor:
+    """Return Σ_i t_in z_i + p_in (w_n − z_i) for every class n (…, n_way, width)."""
+    return targets.mT @ features + probs.sum(-2)[..., None] * weights - probs.mT @ features

@@ -22,7 +22,7 @@ from appl.labelling.left_out import (
     turns_of,
 )
 from appl.solver.solve import Solved
-from appl.transduction.answer import Described
+from appl.transduction.placing import Described
 
 N_FOLDS = 5
 

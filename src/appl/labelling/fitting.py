@@ -29,7 +29,9 @@ from appl.settings.files import with_changes
 from appl.settings.labelling import LabelSettings
 from appl.settings.solving import SolveSettings
 from appl.solver.solve import Rule, Solved, solve_task
-from appl.transduction.answer import Described, InformationRule, described
+from appl.transduction.answer import fit_rule
+from appl.transduction.learnt import LearntRule
+from appl.transduction.placing import Described, described
 from appl.weights import Pretrained
 
 WHOLE_BATCH = 400  # images of an iteration that go through the encoder at once
@@ -132,8 +134,7 @@ class Fitter:
     def _fit(self, used: Solved, kinds: list[Described], left_out: LeftOut) -> Fit:
         task, settings = self.task, self.settings
         rule = self._refit(kinds, task.class_ids)
-        usual = [encoder.meta.temperature for encoder in self.start.encoders]
-        temperature = fit_temperature(left_out, sum(usual) / len(usual))
+        temperature = fit_temperature(left_out, self._usual_temperature(rule))
         confidence, judged = torch.softmax(left_out.scores / temperature, 1).max(1)
         examples = directions(kinds[0].support)
         pile = rule.place([kind.query for kind in kinds])
@@ -170,6 +171,13 @@ class Fitter:
             before=_features(self._frozen_kinds),
             after=_features(kinds),
         )
+
+    def _usual_temperature(self, rule: Rule) -> float:
+        """Return what scores are divided by before any example has a say."""
+        if isinstance(rule, LearntRule):
+            return 1.0  # it learnt to give probabilities, over thousands of tasks
+        usual = [encoder.meta.temperature for encoder in self.start.encoders]
+        return sum(usual) / len(usual)
 
 
 def _solve_settings(settings: LabelSettings, task: Task) -> SolveSettings:
@@ -214,8 +222,8 @@ def _describe(solved: Solved, task: Task, settings: SolveSettings) -> list[Descr
 @torch.no_grad()
 def _refit(kinds: list[Described], class_ids: Tensor, *, pcn: PCN, settings: SolveSettings) -> Rule:
     """Find the rule of the settings on these vectors."""
-    if settings.answer.rule == "information":
-        return InformationRule.fit(kinds, class_ids, settings.answer.information)
+    if settings.answer.scores_one_by_one:
+        return fit_rule(kinds, class_ids, settings.answer.rule, settings.answer)
     adaptation = settings.adaptation
     classifier = PrototypeClassifier(pcn, class_ids, adaptation.prototypes)
     support = kinds[0].support

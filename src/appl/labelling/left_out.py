@@ -14,7 +14,7 @@ from torch import Tensor
 from appl.core.distances import squared_distances
 from appl.core.features import directions
 from appl.solver.solve import Rule
-from appl.transduction.answer import Described
+from appl.transduction.placing import Described
 
 MAX_TURNS = 10  # with more examples a class than this, several of a class are left out together
 

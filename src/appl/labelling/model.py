@@ -29,7 +29,10 @@ from appl.labelling.novelty import Novelty
 from appl.method.classifier import PrototypeRule
 from appl.method.pcn import PCN
 from appl.solver.solve import Rule
-from appl.transduction.answer import InformationRule, Placing
+from appl.transduction.answer import InformationRule
+from appl.transduction.learnt import LearntRule
+from appl.transduction.network import Found
+from appl.transduction.placing import Placing
 from appl.weights import Pretrained, class_mean_pcn, load_weights, save_weights
 
 FORMAT = "appl-model-3"
@@ -233,18 +236,21 @@ def _rule_tensors(rule: Rule) -> dict[str, Tensor]:
     if isinstance(rule, PrototypeRule):
         return {"prototypes": rule.prototypes}
     centres = {f"centre.{i}": c.centre for i, c in enumerate(rule.placing.centrings)}
+    if isinstance(rule, LearntRule):
+        return {**rule.found._asdict(), **centres}
     return {"class_weights": rule.class_weights, **centres}
 
 
 def _rule_values(rule: Rule) -> dict[str, Any]:
     if isinstance(rule, PrototypeRule):
         return {"kind": "prototypes", "scale": rule.scale}
-    return {
-        "kind": "information",
-        "temperature": rule.temperature,
+    placing = {
         "shares": list(rule.placing.shares),
         "takes_root": [centring.takes_root for centring in rule.placing.centrings],
     }
+    if isinstance(rule, LearntRule):
+        return {"kind": "learnt", **placing}
+    return {"kind": "information", "temperature": rule.temperature, **placing}
 
 
 def _rule_of(values: dict[str, Any], tensors: dict[str, Tensor]) -> Rule:
@@ -255,4 +261,6 @@ def _rule_of(values: dict[str, Any], tensors: dict[str, Tensor]) -> Rule:
         for i, takes_root in enumerate(values["takes_root"])
     )
     placing = Placing(centrings, tuple(values["shares"]))
+    if values["kind"] == "learnt":
+        return LearntRule(placing, Found(**{name: tensors[name] for name in Found._fields}))
     return InformationRule(placing, tensors["class_weights"], values["temperature"])

@@ -5,7 +5,9 @@ pays for the late stages only. Whole-batch statistics need the whole batch in on
 statistics the batch may be cut into micro-batches, which gives the same gradient exactly.
 """
 
+import math
 from copy import deepcopy
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,8 @@ from appl.encoders.low_rank import add_low_rank, merge_low_rank
 from appl.encoders.views import DRAWS_PER_VIEW, PROBES, ViewCache, tolerated_augmentations
 from appl.errors import SettingsError
 from appl.settings.adaptation import AdaptSettings, ParameterSettings
+
+WARM_UP = 5  # iterations in which the rate rises
 
 
 class TaskLearner:
@@ -40,6 +44,9 @@ class TaskLearner:
         if settings.n_iterations:
             self.parameters = _moving(self.encoder, self.frozen_stages, settings)
             self.optimiser = _optimiser(self.parameters, settings)
+            self._course = torch.optim.lr_scheduler.LambdaLR(
+                self.optimiser, partial(_rate_factor, settings=settings)
+            )
         self._sizes = [task.n_support, task.n_query]
         batch_norm = settings.parameters.batch_norm
         self._apart = batch_norm == "separate"
@@ -83,6 +90,7 @@ class TaskLearner:
         if self._whole_batch:
             self._changing += list(self.encoder.buffers())
         self._last_good = [tensor.detach().clone() for tensor in self._changing]
+        self._averages = [p.detach().clone() for p in self.parameters if settings.weight_average]
         self._pending: tuple[Tensor, Tensor] | None = None
         self._mirrors: Tensor | None = None
 
@@ -166,6 +174,9 @@ class TaskLearner:
         if not bool(torch.nn.utils.get_total_norm(gradients).isfinite()):
             return False
         self.optimiser.step()
+        self._course.step()
+        for average, parameter in zip(self._averages, self.parameters, strict=False):
+            average.lerp_(parameter.detach(), self.settings.weight_average)
         return True
 
     @torch.no_grad()
@@ -183,8 +194,11 @@ class TaskLearner:
         """Make plain weights of what has been learnt; nothing moves after that."""
         merge_low_rank(self.encoder)
 
+    @torch.no_grad()
     def predict_mode(self) -> None:
-        """Switch to the statistics that predictions are made with (B11)."""
+        """Switch to the weights and statistics that predictions are made with (B11)."""
+        for average, parameter in zip(self._averages, self.parameters, strict=False):
+            parameter.copy_(average)
         if self.settings.parameters.predict_batch_norm == "running":
             use_batch_statistics(self.encoder, 0, False)
 
@@ -225,6 +239,14 @@ def _moving(encoder: Encoder, frozen_stages: int, settings: AdaptSettings) -> li
             f"{frozen_stages} frozen stages; use 'all'"
         )
     return chosen
+
+
+def _rate_factor(iteration: int, settings: AdaptSettings) -> float:
+    """Return the factor on η before iteration `iteration` + 1."""
+    if settings.rate_decay == "none":
+        return 1.0
+    warm_up = min(1.0, (iteration + 1) / WARM_UP)
+    return warm_up * 0.5 * (1 + math.cos(math.pi * iteration / settings.n_iterations))
 
 
 def _optimiser(parameters: list[nn.Parameter], settings: AdaptSettings) -> torch.optim.Optimizer:

@@ -132,6 +132,12 @@ class AdaptSettings:
         "gradient", "B8: the text says gradient descent"
     )
     learning_rate: float = setting(1e-2, "η", 0)
+    rate_decay: Literal["none", "cosine"] = setting(
+        "none", "η as it is; or rising for five iterations, then falling to zero as a cosine"
+    )
+    weight_average: float = setting(
+        0.0, "answer by a moving average of the weights, this the newest's share; 0: the last", 0, 1
+    )
     answer: Literal["current", "average"] = setting(
         "current", "B12: classify by the final distances, or by their moving average"
     )

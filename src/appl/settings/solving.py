@@ -44,12 +44,12 @@ class InformationSettings:
 class AnswerSettings:
     """Where pseudo-labels and answers come from, and what describes an image for them."""
 
-    rule: Literal["prototypes", "propagation", "information"] = setting(
+    rule: Literal["prototypes", "propagation", "information", "learnt"] = setting(
         "prototypes",
-        "classify by the nearest prototype (the paper), by label propagation, or by information "
-        "maximisation",
+        "classify by the nearest prototype (the paper), by label propagation, by information "
+        "maximisation, or by the transductive prototype network",
     )
-    teacher: Literal["prototypes", "propagation", "information"] = setting(
+    teacher: Literal["prototypes", "propagation", "information", "learnt"] = setting(
         "prototypes", "the same choice for the pseudo-labels that Algorithm 2 learns from"
     )
     encoders: Literal["adapted", "both"] = setting(
@@ -63,6 +63,7 @@ class AnswerSettings:
         "describe an image by the mean of it and its mirror image where the task tolerates "
         "mirroring; not for prototypes",
     )
+    network: Literal["tpcn-1"] = setting("tpcn-1", "the network of rule or teacher `learnt`")
     information: InformationSettings = field(default_factory=InformationSettings)
 
     def __post_init__(self) -> None:
@@ -72,6 +73,11 @@ class AnswerSettings:
     def weighs_all(self) -> bool:
         """Whether the answer weighs all images of the task together."""
         return self.rule != "prototypes"
+
+    @property
+    def scores_one_by_one(self) -> bool:
+        """Whether the rule is found on a task and then scores any image by itself."""
+        return self.rule in ("information", "learnt")
 
 
 @dataclass(frozen=True)

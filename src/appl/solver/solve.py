@@ -29,15 +29,11 @@ from appl.method.classifier import PrototypeClassifier, PrototypeRule
 from appl.method.learner import TaskLearner
 from appl.method.pcn import PCN
 from appl.settings.solving import AnswerSettings, InformationSettings, SolveSettings
-from appl.transduction.answer import (
-    Described,
-    InformationRule,
-    described,
-    hold_class_prior,
-    weigh_together,
-)
+from appl.transduction.answer import InformationRule, fit_rule, hold_class_prior, weigh_together
+from appl.transduction.learnt import LearntRule
+from appl.transduction.placing import Described, described
 
-Rule = InformationRule | PrototypeRule
+Rule = InformationRule | LearntRule | PrototypeRule
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ def solve_task(
     if beside and not answer.weighs_all:
         raise SettingsError(
             "encoders side by side need a rule that weighs all images together; set "
-            "answer.rule = 'information' (the preset robust)"
+            "answer.rule = 'information' or 'learnt' (the preset robust)"
         )
     encoders = (encoder, *beside)
     pcns = (pcn, *(PCN(e.meta.width, rectifies=e.meta.non_negative).to(e.device) for e in beside))
@@ -163,13 +159,13 @@ def solve_task(
     found: Rule = adaptations[0].rule
     if answer.weighs_all:
         vectors = [*(first if _takes_both(answer) else []), *describe()]
-        if answer.rule == "information":
+        if answer.scores_one_by_one:
             answer = _with_class_prior(answer, vectors, class_ids)
-            found = InformationRule.fit(vectors, class_ids, answer.information)
+            found = fit_rule(vectors, class_ids, answer.rule, answer)
             placed = found.place([kind.query for kind in vectors])
             scores = torch.log_softmax(found.scores(placed), 1)
         else:
-            scores = -weigh_together("propagation", vectors, class_ids, answer.information)
+            scores = -weigh_together(answer.rule, vectors, class_ids, answer)
     describer = Describer(
         tuple(side.learner.encoder for side in sides),
         sizes_px,
@@ -196,15 +192,15 @@ def _teacher(
             for kind in others
         ]
         kinds = [Described(support, query), *beside]
-        return weigh_together(answer.teacher, kinds, class_ids, answer.information)
+        return weigh_together(answer.teacher, kinds, class_ids, answer)
 
     return label
 
 
 def _prior_is_open(answer: AnswerSettings) -> bool:
     information = answer.information
-    is_used = "information" in (answer.teacher, answer.rule)
-    return is_used and information.marginal_weight != information.least_marginal_weight
+    is_used = {"information", "learnt"} & {answer.teacher, answer.rule}
+    return bool(is_used) and information.marginal_weight != information.least_marginal_weight
 
 
 def _takes_both(answer: AnswerSettings) -> bool:

@@ -63,7 +63,13 @@ _CHOICES: dict[tuple[str, Any], Any] = {
     ("views.predict_on", "mirrored"): True,
 }
 # Settings that came after the groups.
-_LATER: dict[str, Any] = {"adaptation.feature_scale": 1.0, "adaptation.parameters.rank": 4}
+_LATER: dict[str, Any] = {
+    "adaptation.feature_scale": 1.0,
+    "adaptation.parameters.rank": 4,
+    "adaptation.rate_decay": "none",
+    "adaptation.weight_average": 0.0,
+    "answer.network": "tpcn-1",
+}
 _SPLIT_GROUPS = ("views", "information")
 
 

@@ -6,8 +6,9 @@ from typing import ClassVar
 from torch import Tensor
 
 from appl.core.methods import METHODS, MethodCard
-from appl.settings.solving import InformationSettings
-from appl.transduction.answer import Described, weigh_together
+from appl.settings.solving import AnswerSettings, InformationSettings
+from appl.transduction.answer import weigh_together
+from appl.transduction.placing import Described
 
 
 @METHODS.register("adaptive_prior_tim")
@@ -31,4 +32,5 @@ class AdaptivePriorTIM:
     def scores(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
         """Return the log-probabilities of the queries."""
         kinds = [Described(support, query)]
-        return -weigh_together("information", kinds, class_ids, self.information)
+        answer = AnswerSettings(information=self.information)
+        return -weigh_together("information", kinds, class_ids, answer)

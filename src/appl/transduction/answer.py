@@ -1,9 +1,7 @@
 """What all images of a task say together: pseudo-labels or answers beyond the distances (B12, B22).
 
-An image is described by one or more vectors: its features, its texture, the same by another
-encoder. Each kind is centred and scaled by itself, then they stand side by side, so that a squared
-distance is the weighted mean over the kinds. A rule is found on a task and then scores any image,
-one by one.
+A rule is found on a task, by the vectors of its images side by side (`placing`), and then scores
+any image, one by one.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -12,51 +10,11 @@ import torch
 from torch import Tensor
 
 from appl.core.distances import squared_distances
-from appl.core.features import Centring
 from appl.core.information import information_scores, information_weights, marginal_weight_for
 from appl.core.propagation import propagate
-from appl.settings.solving import InformationSettings
-
-
-@dataclass(frozen=True)
-class Described:
-    """One kind of vector of a task's images, and what it counts beside other kinds."""
-
-    support: Tensor  # (n_support, width)
-    query: Tensor  # (n_query, width)
-    weight: float = 1.0
-
-
-def described(kinds: list[Tensor], weights: tuple[float, ...], n_support: int) -> list[Described]:
-    """Part the vectors of supports and queries, which stand one after the other in each kind."""
-    return [
-        Described(kind[:n_support], kind[n_support:], weight)
-        for kind, weight in zip(kinds, weights, strict=True)
-    ]
-
-
-@dataclass(frozen=True)
-class Placing:
-    """How images of one task are brought side by side: a centring and a share for each kind."""
-
-    centrings: tuple[Centring, ...]
-    shares: tuple[float, ...]  # of the squared distance, one per kind
-
-    @classmethod
-    def of(cls, kinds: list[Described], class_ids: Tensor) -> "Placing":
-        """Find the centre of each kind."""
-        total = sum(kind.weight for kind in kinds)
-        centrings = tuple(Centring.of(kind.support, class_ids, kind.query) for kind in kinds)
-        return cls(centrings, tuple(kind.weight / total for kind in kinds))
-
-    def __call__(self, vectors: list[Tensor]) -> Tensor:
-        """Return unit vectors (n, total width) for the same kinds of vectors of any images."""
-        parts = zip(self.centrings, self.shares, vectors, strict=True)
-        return torch.cat([share**0.5 * centring(kind) for centring, share, kind in parts], 1)
-
-    def task(self, kinds: list[Described]) -> tuple[Tensor, Tensor]:
-        """Return the unit vectors of a task's supports and of its queries."""
-        return self([kind.support for kind in kinds]), self([kind.query for kind in kinds])
+from appl.settings.solving import AnswerSettings, InformationSettings
+from appl.transduction.learnt import LearntRule
+from appl.transduction.placing import Described, Placing
 
 
 @dataclass(frozen=True)
@@ -102,13 +60,31 @@ def hold_class_prior(
     return replace(settings, marginal_weight=weight, least_marginal_weight=weight)
 
 
+def held_evenness(settings: InformationSettings) -> float | None:
+    """Return how even the pile was found to be, 0 to 1, where `hold_class_prior` fixed it."""
+    weight, usual = settings.marginal_weight, InformationSettings()
+    if weight != settings.least_marginal_weight:
+        return None
+    least, most = usual.least_marginal_weight, usual.marginal_weight
+    return min(max((weight - least) / (most - least), 0.0), 1.0)
+
+
+def fit_rule(
+    kinds: list[Described], class_ids: Tensor, rule: str, answer: AnswerSettings
+) -> InformationRule | LearntRule:
+    """Find the rule of that name, which scores any image by itself, on a task."""
+    if rule == "learnt":
+        return LearntRule.fit(kinds, class_ids, answer.network, held_evenness(answer.information))
+    return InformationRule.fit(kinds, class_ids, answer.information)
+
+
 def weigh_together(
-    rule: str, kinds: list[Described], class_ids: Tensor, settings: InformationSettings
+    rule: str, kinds: list[Described], class_ids: Tensor, answer: AnswerSettings
 ) -> Tensor:
     """Return −log P of the queries (n_query, n_way), so that softmax(−h) gives P back."""
     if rule == "propagation":
         support, query = Placing.of(kinds, class_ids).task(kinds)
         probs = propagate(support, class_ids, query, int(class_ids.max()) + 1)
         return -probs.clamp(min=1e-6).log()
-    found = InformationRule.fit(kinds, class_ids, settings)
+    found = fit_rule(kinds, class_ids, rule, answer)
     return -torch.log_softmax(found.scores(found.place([kind.query for kind in kinds])), 1)

@@ -33,8 +33,10 @@ def write_checkpoint(path: Path, content: dict[str, Any], *copies: Path) -> None
             linked.replace(copy)
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read what `write_checkpoint` wrote, onto the processor."""
+def read_checkpoint(
+    path: Path, needs: frozenset[str] = frozenset({"settings", "encoder", "history"})
+) -> dict[str, Any]:
+    """Read what `write_checkpoint` wrote, onto the processor; it must hold all that is needed."""
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
@@ -43,6 +45,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise WeightsError(
             f"{path} is not a whole checkpoint of `appl train`; remove it or give another"
         ) from error
-    if not isinstance(saved, dict) or not {"settings", "encoder", "history"} <= set(saved):
+    if not isinstance(saved, dict) or not needs <= set(saved):
         raise WeightsError(f"{path} is not a checkpoint of `appl train`; give best.pt or last.pt")
     return saved
