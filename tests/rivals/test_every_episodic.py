@@ -4,10 +4,12 @@ from copy import deepcopy
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from appl.core.episode import Task
-from appl.core.methods import METHODS, EpisodicMethod
-from tests.conftest import WIDTH, make_episode, make_small_encoder
+from appl.core.methods import METHODS, EpisodeLoss, EpisodicMethod
+from appl.weights.heads import Head
+from tests.conftest import make_episode, make_small_encoder
 
 EPISODIC = [name for name in METHODS.names() if isinstance(METHODS.get(name)(), EpisodicMethod)]
 # Every method as it comes, and the options that change how an answer comes about.
@@ -32,10 +34,15 @@ every_row = pytest.mark.parametrize(("name", "settings"), ROWS, ids=lambda part:
 def prepare(name: str, settings: dict, n_way: int = 3, *, training: bool = False):
     """Return the method, an encoder, and a head for it, the same at every call."""
     method = METHODS.get(name)(**settings)
+    encoder = make_small_encoder().train(training)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        head = method.build_head(WIDTH, n_way)
-    return method, make_small_encoder().train(training), head.train(training)
+        head = method.build_head(encoder, n_way)
+    return method, encoder, head.train(training)
+
+
+def loss_of(method, encoder, head, episode) -> EpisodeLoss:
+    return Head("", method, {}, episode.task.n_way, head).training_loss(encoder, episode)
 
 
 def takes(method) -> str:
@@ -125,11 +132,21 @@ def test_two_classes_unequal_shots_and_bytes(name: str, settings: dict) -> None:
 def test_gradients_reach_encoder_and_head(name: str, settings: dict) -> None:
     method, encoder, head = prepare(name, settings, training=True)
     episode = make_episode(noise=0.3)
-    method.loss(method.answer(encoder, head, episode.task), episode.query_class_ids).backward()
+    loss_of(method, encoder, head, episode).loss.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
     assert any((p.grad != 0).any() for p in encoder.stages[0].parameters())
     assert all(p.grad is not None and p.grad.isfinite().all() for p in head.parameters())
     assert not list(head.parameters()) or any((p.grad != 0).any() for p in head.parameters())
+
+
+def test_the_loss_is_the_cross_entropy_unless_the_method_says_otherwise() -> None:
+    episode = make_episode(noise=0.3)
+    for name, is_usual in (("gnn", True), ("relation", False)):
+        method, encoder, head = prepare(name, {})
+        found = loss_of(method, encoder, head, episode)
+        assert torch.equal(found.scores, method.answer(encoder, head, episode.task))
+        usual = F.cross_entropy(found.scores, episode.query_class_ids)
+        assert torch.allclose(found.loss, usual) == is_usual
 
 
 @every_row
@@ -153,12 +170,12 @@ def test_it_learns_one_task(name: str, settings: dict) -> None:
     adam = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.01)
     accuracies = []
     for _ in range(80):
-        scores = method.answer(encoder, head, episode.task)
-        accuracies.append(episode.accuracy(scores))
+        found = loss_of(method, encoder, head, episode)
+        accuracies.append(episode.accuracy(found.scores))
         if accuracies[-1] == 1.0 and len(accuracies) > 1:
             break
         adam.zero_grad()
-        method.loss(scores, episode.query_class_ids).backward()
+        found.loss.backward()
         adam.step()
     assert accuracies[0] < 1.0
     assert accuracies[-1] == 1.0

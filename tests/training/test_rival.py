@@ -113,6 +113,17 @@ def test_another_method_does_not_continue_a_run(source, tmp_path):
         train(source, tmp_path, settings_of())
 
 
+def test_a_task_knows_which_training_classes_it_has(source):
+    """By the images themselves: each support is of the class that its id stands for."""
+    settings = settings_of(augment=False, n_way=2)
+    for index in range(6):
+        episode = draw_task(source, TRAIN, settings, 1, index)
+        for image, class_id in zip(episode.task.support, episode.task.class_ids, strict=True):
+            name = TRAIN[episode.source_ids[class_id]]
+            members = source.images(source.members(name))
+            assert any(torch.equal(image, member) for member in members)
+
+
 def test_feature_wise_noise_is_there_in_training_only(source, tmp_path):
     few = dict(n_epochs=1, n_tasks=2)
     fwt = settings_of("prototypical_fwt", **few)

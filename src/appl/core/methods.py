@@ -3,8 +3,9 @@
 A method is a frozen dataclass whose fields are its settings. One on frozen features answers
 `scores(support, class_ids, query)`, a pure function; one that works on the images, because it
 changes the encoder, answers `solve(encoder, pcn, task)`; one that is meta-trained with a head of
-its own answers `answer(encoder, head, task)`, in training as in a benchmark. It never sees a path,
-a device name or an accuracy: those belong to the runner and to the training loop.
+its own answers `answer(encoder, head, task)`, in training as in a benchmark, and says by
+`training_loss` what it lowers, if that is not the queries' cross-entropy. It never sees a path, a
+device name or an accuracy: those belong to the runner and to the training loop.
 """
 
 from collections.abc import Hashable, Sequence
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from appl.core.episode import Task
+from appl.core.episode import Episode, Task
 from appl.core.registry import Registry
 
 
@@ -102,16 +103,29 @@ class EpisodicMethod(Protocol):
 
     card: ClassVar[MethodCard]
 
-    def build_head(self, width: int, n_way: int) -> nn.Module:
-        """Return the head for features of this width, untrained, by the global random state."""
+    def build_head(self, encoder: Any, n_way: int) -> nn.Module:
+        """Return the head that fits the encoder, untrained, by the global random state."""
         ...
 
     def answer(self, encoder: nn.Module, head: nn.Module, task: Task) -> Tensor:
         """Return the scores of the queries (n_query, n_way), higher is better, with gradients."""
         ...
 
-    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
-        """Return what the training lowers."""
+
+@dataclass(frozen=True)
+class EpisodeLoss:
+    """What a training lowers, and the scores of the queries that came with it."""
+
+    loss: Tensor
+    scores: Tensor
+
+
+@runtime_checkable
+class OwnLoss(Protocol):
+    """An episodic method that lowers something else than the cross-entropy of its scores."""
+
+    def training_loss(self, encoder: Any, head: Any, episode: Episode) -> EpisodeLoss:
+        """Return the loss of an episode, with gradients; modules as the caller's mode has them."""
         ...
 
 

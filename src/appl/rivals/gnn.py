@@ -14,7 +14,7 @@ from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.encoders import Encoder
 from appl.encoders.batch_statistics import own_statistics
-from appl.rivals._episodic import check_n_way, query_cross_entropy, task_vectors
+from appl.rivals._episodic import check_n_way, task_vectors
 from appl.settings.checks import check_ranges, setting
 
 # Pairs of nodes, where the statistics allow parts: near the size of the cache, twice as fast as
@@ -60,9 +60,9 @@ class GNN:
             return "transductive"
         return "batchnorm" if self.batch_norm == "batch" else self.card.takes
 
-    def build_head(self, width: int, n_way: int) -> "GraphNetwork":
+    def build_head(self, encoder: Encoder, n_way: int) -> "GraphNetwork":
         """Return the graph network, for tasks of `n_way` classes only."""
-        return GraphNetwork(width, n_way, self.n_features, self.n_hidden, self.n_grown)
+        return GraphNetwork(encoder.meta.width, n_way, self.n_features, self.n_hidden, self.n_grown)
 
     def answer(self, encoder: Encoder, head: "GraphNetwork", task: Task) -> Tensor:
         """Return the output of the queries' nodes."""
@@ -88,10 +88,6 @@ class GNN:
         graphs = groups.view(n_graphs, size, -1)
         scores = torch.cat([head(part, support) for part in _parts(graphs, support, head)])
         return scores.flatten(0, 1)[: task.n_query][order.argsort().to(scores.device)]
-
-    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the queries."""
-        return query_cross_entropy(scores, query_class_ids)
 
 
 class GraphNetwork(nn.Module):

@@ -198,7 +198,11 @@ def draw_task(
     else:
         seen = source.images(images)
     support, query = seen.split([len(draw.support), len(draw.query)])
-    return Episode(Task(support, draw.class_ids, query), draw.query_class_ids)
+    # Classes count from 0 in the order of the supports.
+    first = [int((draw.class_ids == c).nonzero()[0]) for c in range(settings.n_way)]
+    names = [source.class_names[i] for i in source.class_ids[draw.support[first]].tolist()]
+    source_ids = torch.tensor([class_names.index(name) for name in names])
+    return Episode(Task(support, draw.class_ids, query), draw.query_class_ids, source_ids)
 
 
 def _mean_record(records: list[Any], trainer: Trainer, processes: Processes) -> Any:

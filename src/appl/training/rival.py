@@ -71,11 +71,9 @@ class RivalTrainer:
         """Add a task's gradients, and take a step after every few tasks."""
         if self._n_learnt % self.settings.tasks_a_step == 0:
             self.optimiser.zero_grad(set_to_none=True)
-        device = self.encoder.device
         with self._noise():
-            scores = self.head.answer(self.encoder, episode.task)
-        loss = self.head.loss(scores, episode.query_class_ids.to(device))
-        loss.backward()
+            found = self.head.training_loss(self.encoder, episode)
+        found.loss.backward()
         self._n_learnt += 1
         if self._n_learnt % self.settings.tasks_a_step == 0:
             self._processes.average([p.grad for p in self._parameters if p.grad is not None])
@@ -84,7 +82,7 @@ class RivalTrainer:
             self._processes.average(
                 [b for module in self.modules for b in module.buffers() if b.is_floating_point()]
             )
-        return RivalRecord(loss.item(), episode.accuracy(scores.detach()))
+        return RivalRecord(found.loss.item(), episode.accuracy(found.scores.detach()))
 
     @torch.no_grad()
     def validate(self) -> tuple[float, float]:

@@ -119,7 +119,7 @@ def load_weights(path: Path, own: Encoder | None = None) -> Pretrained:
     head = None
     if "head" in header:
         name, settings, n_way = header["head"]
-        head = build_head(name, settings, n_way, encoder.meta.width)
+        head = build_head(name, settings, n_way, encoder)
     modules: dict[str, nn.Module] = {"encoder.": encoder, "pcn.": pcn}
     if head is not None:
         modules["head."] = head.module.eval()

@@ -140,9 +140,7 @@ def _from_checkpoint(path: Path) -> Pretrained:
     head = None
     if "head" in saved:
         chosen = saved["settings"]
-        head = build_head(
-            chosen["method"], chosen["method_settings"], chosen["n_way"], encoder.meta.width
-        )
+        head = build_head(chosen["method"], chosen["method_settings"], chosen["n_way"], encoder)
         load_state(head.module, saved["head"], f"{path} does not fit")
         head.module.eval()
     provenance = {key: saved[key] for key in PROVENANCE if key in saved}
