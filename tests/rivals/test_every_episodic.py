@@ -26,7 +26,7 @@ ROWS = [(name, {}) for name in EPISODIC] + [
 ]
 # One-hot classes enter the graph's nodes and the linear head has a row a class: both know a class
 # by its number. `test_gnn` and `test_maml` rename the head along with the classes.
-NUMBERED_CLASSES = ("gnn", "maml", "gnn_fwt")
+NUMBERED_CLASSES = ("gnn", "maml", "gnn_ata", "gnn_fwt")
 
 every_row = pytest.mark.parametrize(("name", "settings"), ROWS, ids=lambda part: str(part))
 

@@ -51,8 +51,8 @@ def test_card_and_kind(name: str) -> None:
     assert isinstance(kind.card, MethodCard)
     verbs = (FeatureMethod, ImageMethod, EpisodicMethod)
     assert sum(isinstance(kind(), verb) for verb in verbs) == 1
-    # A file is called as its method; the rows trained with noise stand together in `fwt`.
-    home = "fwt" if name.endswith("_fwt") else name
+    # A file is called as its method; rows that are hosts, trained otherwise, stand together.
+    home = next((file for file in ("ata", "fwt") if name.endswith(f"_{file}")), name)
     assert kind.__module__.rsplit(".", 1)[-1] in (home, "rows")
 
 

@@ -133,3 +133,14 @@ def test_feature_wise_noise_is_there_in_training_only(source, tmp_path):
     assert plain.history[1].tasks.loss != noisy.history[1].tasks.loss
     again = train(source, tmp_path / "again", fwt, make_resnet())
     assert again.history == noisy.history
+
+
+def test_adversarial_tasks_without_ascent_train_the_host_to_the_bit(source, tmp_path):
+    few = dict(n_epochs=1, n_tasks=3)
+    host = train(source, tmp_path / "host", settings_of("gnn", **few))
+    none = settings_of("gnn_ata", method_settings={"n_ascents": 0, "keep_share": 1.0}, **few)
+    still = train(source, tmp_path / "still", none)
+    for ours, theirs in zip(host.trainer.modules, still.trainer.modules, strict=True):
+        assert_same_state(ours.state_dict(), theirs.state_dict())
+    raised = train(source, tmp_path / "raised", settings_of("gnn_ata", **few))
+    assert raised.history[1].tasks.loss > host.history[1].tasks.loss

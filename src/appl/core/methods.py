@@ -8,11 +8,12 @@ its own answers `answer(encoder, head, task)`, in training as in a benchmark, an
 device name or an accuracy: those belong to the runner and to the training loop.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from appl.core.episode import Episode, Task
 from appl.core.registry import Registry
@@ -126,6 +127,27 @@ class OwnLoss(Protocol):
 
     def training_loss(self, encoder: Any, head: Any, episode: Episode) -> EpisodeLoss:
         """Return the loss of an episode, with gradients; modules as the caller's mode has them."""
+        ...
+
+
+class TaskAugmentation(Protocol):
+    """What a task becomes before it is learnt: an episode in, an episode out.
+
+    A method has one as `task_augmentation`. It may follow the loss's gradients to the pixels, and
+    it may change how the modules compute for as long as the context lasts; weights stay.
+    """
+
+    name: str  # its random numbers are its own
+
+    def augmented(
+        self,
+        encoder: Any,
+        head: nn.Module,
+        loss: Callable[[Episode], Tensor],
+        episode: Episode,
+        generator: Generator,
+    ) -> AbstractContextManager[Episode]:
+        """Give the episode that is learnt; inside the context it is."""
         ...
 
 

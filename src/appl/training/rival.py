@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from appl.core.episode import Episode
+from appl.core.methods import TaskAugmentation
 from appl.core.seeds import generator_for
 from appl.datasets.packed import PackedImages
 from appl.encoders import Encoder
 from appl.errors import SettingsError
-from appl.rivals._feature_wise import feature_wise_transformation
 from appl.settings.rival_training import RivalTrainSettings
 from appl.training.checkpoint import images_digest, origin_of
 from appl.training.distributed import ALONE, Processes
@@ -71,8 +71,8 @@ class RivalTrainer:
         """Add a task's gradients, and take a step after every few tasks."""
         if self._n_learnt % self.settings.tasks_a_step == 0:
             self.optimiser.zero_grad(set_to_none=True)
-        with self._noise():
-            found = self.head.training_loss(self.encoder, episode)
+        with self._augmented(episode) as learnt:
+            found = self.head.training_loss(self.encoder, learnt)
         found.loss.backward()
         self._n_learnt += 1
         if self._n_learnt % self.settings.tasks_a_step == 0:
@@ -107,12 +107,19 @@ class RivalTrainer:
         self.optimiser.load_state_dict(state["optimiser"])
         self._n_learnt = state["n_learnt"]
 
-    def _noise(self) -> AbstractContextManager[Any]:
-        """Jitter the encoder's maps in this task, if the method's row says so (FWT)."""
-        if not getattr(self.head.method, "feature_wise", False):
-            return nullcontext()
-        parts = ("feature-wise", self.settings.seed, self._processes.rank, self._n_learnt)
-        return feature_wise_transformation(self.encoder, generator_for(*parts))
+    def _augmented(self, episode: Episode) -> AbstractContextManager[Episode]:
+        """Make of the task what the method's row learns from (FWT, ATA); most learn it as it is."""
+        augmentation: TaskAugmentation | None = getattr(self.head.method, "task_augmentation", None)
+        if augmentation is None:
+            return nullcontext(episode)
+        parts = (augmentation.name, self.settings.seed, self._processes.rank, self._n_learnt)
+        return augmentation.augmented(
+            self.encoder,
+            self.head.module,
+            lambda task: self.head.training_loss(self.encoder, task).loss,
+            episode,
+            generator_for(*parts),
+        )
 
     def _set_rates(self) -> None:
         settings = self.settings

@@ -21,7 +21,7 @@ from appl.errors import SettingsError
 from appl.settings.files import structure_settings
 
 # Rows on frozen features that may be trained on episodes too: their scores have gradients.
-DIFFERENTIABLE = ("prototypical", "prototypical_fwt")
+DIFFERENTIABLE = ("prototypical", "prototypical_ata", "prototypical_fwt")
 
 
 @dataclass(frozen=True)
