@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from appl.core.episode import Task
 from appl.core.methods import METHODS, EpisodeLoss, EpisodicMethod
+from appl.encoders import KeptFeatures, features_of
 from appl.weights.heads import Head
 from tests.conftest import make_episode, make_small_encoder
 
@@ -158,6 +159,34 @@ def test_without_gradients_the_answer_is_the_same(name: str, settings: dict) -> 
         without = method.answer(encoder, head, task)
     assert with_gradients.requires_grad and not without.requires_grad
     torch.testing.assert_close(without, with_gradients.detach())
+
+
+# Not those that change the encoder, and those that draw an order from the pixels.
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        row
+        for row in ROWS
+        if METHODS.get(row[0]).card.needs != "weights"
+        and not row[0].startswith("matching")
+        and "grouping" not in row[1]
+    ],
+    ids=str,
+)
+@torch.no_grad()
+def test_kept_features_in_the_place_of_images_give_the_same_answer(
+    name: str, settings: dict
+) -> None:
+    method, encoder, head = prepare(name, settings)
+    needs = method.card.needs
+    if name.startswith("tpn"):
+        method = METHODS.get(name)(batch_norm="running")  # else the encoder follows the task
+    task = make_episode(noise=0.3).task
+    support, query = (features_of(encoder, part, needs) for part in (task.support, task.query))
+    kept = Task(support, task.class_ids, query)
+    found = method.answer(KeptFeatures(encoder, needs), head, kept)
+    expected = method.answer(encoder, head, task)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
 @every_row

@@ -29,8 +29,9 @@ class MethodCard:
     # What enters a query's answer beside the query itself: nothing; the other queries through
     # batch statistics; all of them.
     takes: Literal["none", "batchnorm", "transductive"]
-    # What it needs of the encoder: pooled features, the map before pooling, its weights to change.
-    needs: Literal["vector", "map", "weights"] = "vector"
+    # What it needs of the encoder: pooled features, the map before pooling, pooled features of
+    # several stages, its weights to change.
+    needs: Literal["vector", "map", "layers", "weights"] = "vector"
     is_meta_trained: bool = False  # whether it needs a training of its own on the source
     takes_several: bool = False  # whether an image method takes several encoders side by side
     takes_many: bool = False  # whether `scores` takes several tasks at once, (task, n, width)
