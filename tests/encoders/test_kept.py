@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from appl.encoders import ENCODERS, KeptFeatures, features_of
+from appl.encoders import ENCODERS, KeptFeatures, features_of, layers_of
 from tests.conftest import make_small_encoder
 from tests.token_encoder import make_token_encoder
 
@@ -40,3 +40,14 @@ def test_kept_features_answer_as_the_encoder_would(kind) -> None:
         for ours, theirs in zip(kept.layers(features, 2), encoder.layers(pixels, 2), strict=True):
             torch.testing.assert_close(ours, theirs)
     assert not list(kept.parameters())
+
+
+@torch.no_grad()
+def test_layers_by_name() -> None:
+    encoder, head = make_small_encoder().eval(), torch.nn.Linear(6, 9)
+    images = torch.rand(40, 3, 12, 12)
+    found = layers_of(encoder, images, ("blocks", "map", "logits"), head)
+    pixels = encoder.normalise(images)
+    expected = [*encoder.layers(pixels, 2), encoder.run(pixels).flatten(1), head(encoder(pixels))]
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)

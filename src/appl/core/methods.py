@@ -1,11 +1,12 @@
-"""What a row of the benchmark is: a method with a card, behind one of three verbs.
+"""What a row of the benchmark is: a method with a card, behind one of four verbs.
 
 A method is a frozen dataclass whose fields are its settings. One on frozen features answers
-`scores(support, class_ids, query)`, a pure function; one that works on the images, because it
-changes the encoder, answers `solve(encoder, pcn, task)`; one that is meta-trained with a head of
-its own answers `answer(encoder, head, task)`, in training as in a benchmark, and says by
-`training_loss` what it lowers, if that is not the queries' cross-entropy. It never sees a path, a
-device name or an accuracy: those belong to the runner and to the training loop.
+`scores(support, class_ids, query)`, a pure function, or `layer_scores` from several layers; one
+that works on the images, because it changes the encoder, answers `solve(encoder, pcn, task)`; one
+that is meta-trained with a head of its own answers `answer(encoder, head, task)`, in training as in
+a benchmark, and says by `training_loss` what it lowers, if that is not the queries' cross-entropy.
+It never sees a path, a device name or an accuracy: those belong to the runner and to the training
+loop.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -53,6 +54,24 @@ class FeatureMethod(Protocol):
 
     def scores(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
         """Return the scores of the queries (n_query, n_way), higher is better."""
+        ...
+
+
+@runtime_checkable
+class LayerMethod(Protocol):
+    """A method on several frozen layers of an encoder."""
+
+    card: ClassVar[MethodCard]
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Which: `blocks`, one layer for each; `map`; `logits` of the source's classes."""
+        ...
+
+    def layer_scores(
+        self, support: Sequence[Tensor], class_ids: Tensor, query: Sequence[Tensor]
+    ) -> Tensor:
+        """Return the scores of the queries (n_query, n_way), from (n, width) of every layer."""
         ...
 
 
@@ -152,7 +171,9 @@ class TaskAugmentation(Protocol):
         ...
 
 
-Method = FeatureMethod | ImageMethod | EpisodicMethod
+# What needs no encoder while it answers: an image is embedded once for all episodes.
+FrozenMethod = FeatureMethod | LayerMethod
+Method = FeatureMethod | LayerMethod | ImageMethod | EpisodicMethod
 
 METHODS: Registry[type[Any]] = Registry(
     "method", "appl.rivals", "appl.transduction", "appl.solver.rows"

@@ -5,6 +5,7 @@ features in the place of images, and a `KeptFeatures` in the place of the encode
 would compute from an image, this finds in the features.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -27,6 +28,31 @@ def features_of(encoder: Encoder, images: Tensor, kind: Kind) -> Tensor:
         return encoder.encode(images, stop=encoder.n_stages)
     parts = [encoder.normalise(part) for part in images.split(CACHE_BATCH)]
     return torch.cat([torch.cat(encoder.layers(part, N_LAYERS), 1) for part in parts])
+
+
+@torch.no_grad()
+def layers_of(
+    encoder: Encoder, images: Tensor, names: Sequence[str], class_head: nn.Module | None = None
+) -> list[Tensor]:
+    """Return layers of images, each (n, width), in the order of the names.
+
+    `blocks` are the pooled outputs of the last stages, one layer each; `map` is the last stage's
+    output, flat; `logits` are what the head says that classified the source.
+    """
+    parts = []
+    for part in images.split(CACHE_BATCH):
+        outputs = list(encoder.stage_outputs(encoder.normalise(part)).values())
+        found: list[Tensor] = []
+        for name in names:
+            if name == "blocks":
+                found += [encoder.pool(maps) for maps in outputs[-N_LAYERS:]]
+            elif name == "map":
+                found.append(outputs[-1].float().flatten(1))
+            else:
+                assert class_head is not None  # a row without is refused
+                found.append(class_head(encoder.pool(outputs[-1])))
+        parts.append(found)
+    return [torch.cat(layer) for layer in zip(*parts, strict=True)]
 
 
 class KeptFeatures(nn.Module):
