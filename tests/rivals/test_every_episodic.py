@@ -15,8 +15,12 @@ from tests.conftest import make_episode, make_small_encoder
 EPISODIC = [name for name in METHODS.names() if isinstance(METHODS.get(name)(), EpisodicMethod)]
 # Every method as it comes, and the options that change how an answer comes about.
 ROWS = [(name, {}) for name in EPISODIC] + [
+    ("can", {"inference": "transductive"}),
+    ("can", {"side": 2}),
     ("gnn", {"grouping": "random"}),
     ("gnn", {"batch_norm": "batch"}),
+    ("lrp_can", {"inference": "inductive"}),
+    ("lrp_gnn", {"grouping": "random"}),
     ("maml", {"batch_norm": "running"}),
     ("maml", {"order": "first"}),
     ("matching", {"full_context": False}),
@@ -27,7 +31,7 @@ ROWS = [(name, {}) for name in EPISODIC] + [
 ]
 # One-hot classes enter the graph's nodes and the linear head has a row a class: both know a class
 # by its number. `test_gnn` and `test_maml` rename the head along with the classes.
-NUMBERED_CLASSES = ("gnn", "maml", "gnn_ata", "gnn_fwt")
+NUMBERED_CLASSES = ("gnn", "maml", "gnn_ata", "gnn_fwt", "lrp_gnn")
 
 every_row = pytest.mark.parametrize(("name", "settings"), ROWS, ids=lambda part: str(part))
 
