@@ -19,6 +19,7 @@ ROWS = [(name, {}) for name in EPISODIC] + [
     ("can", {"side": 2}),
     ("gnn", {"grouping": "random"}),
     ("gnn", {"batch_norm": "batch"}),
+    ("hvm", {"n_levels": 1}),
     ("lrp_can", {"inference": "inductive"}),
     ("lrp_gnn", {"grouping": "random"}),
     ("maml", {"batch_norm": "running"}),

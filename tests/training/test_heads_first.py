@@ -27,7 +27,7 @@ def settings_with(method: str = "gnn", first: dict | None = None, **changes):
 
 
 @pytest.mark.parametrize("n_views", [0, 2])
-@pytest.mark.parametrize("method", ["gnn", "relation"])
+@pytest.mark.parametrize("method", ["gnn", "relation", "hvm"])
 def test_it_is_the_training_on_images_with_the_encoder_as_it_is(source, tmp_path, method, n_views):
     """Against a plain loop: images, a frozen encoder in evaluation mode, Adam on the head."""
     settings = settings_with(method, {"n_views": n_views})

@@ -41,8 +41,14 @@ class Killed(Exception):
 
 @pytest.mark.parametrize(
     "settings",
-    [settings_of(), settings_of("gnn"), settings_of("tpn", tasks_a_step=2)],
-    ids=["no head", "a head", "two tasks a step"],
+    [
+        settings_of(),
+        settings_of("gnn"),
+        settings_of("tpn", tasks_a_step=2),
+        settings_of("hvm"),
+        settings_of("lrp_can"),
+    ],
+    ids=["no head", "a head", "two tasks a step", "memory", "source classes"],
 )
 def test_a_killed_run_goes_on_to_the_same_weights_to_the_bit(source, tmp_path, settings):
     whole = train(source, tmp_path / "whole", settings)

@@ -27,6 +27,12 @@ def task_maps(encoder: Encoder, task: Task) -> tuple[Tensor, Tensor]:
     return _parted(maps.to(torch.promote_types(maps.dtype, torch.float32)), task)
 
 
+def task_layers(encoder: Encoder, task: Task, n_layers: int) -> list[tuple[Tensor, Tensor]]:
+    """Return the pooled outputs of the last stages, as `task_vectors` for each of them."""
+    layers = encoder.layers(encoder.normalise(task.images()), n_layers)
+    return [_parted(layer, task) for layer in layers]
+
+
 def query_cross_entropy(scores: Tensor, query_class_ids: Tensor) -> Tensor:
     """Return the mean cross-entropy of the queries."""
     return F.cross_entropy(scores, query_class_ids.to(scores.device))
