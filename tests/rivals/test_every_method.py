@@ -30,6 +30,8 @@ IMAGE_METHODS = [
 QUICK = {
     "alpha_tim": dict(n_iterations=100, rate=1e-3),
     "entropy_fine_tune": dict(n_steps=4, rate=1e-3),
+    "information_fine_tune": dict(n_steps=4, rate=1e-3),
+    "pseudo_fine_tune": dict(n_steps=3),
 }
 
 
