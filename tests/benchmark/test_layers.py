@@ -20,7 +20,7 @@ from tests.map_encoder import make_map_encoder
 ROWS = [
     {"method": "prototypical"},
     {"method": "chef", "settings": {"fused": "blocks"}},
-    {"method": "chef", "title": "raw", "settings": {"fused": "blocks", "scale": "raw"}},
+    {"method": "chef", "title": "equal", "settings": {"fused": "blocks", "scale": "equal"}},
     {"method": "chef", "title": "all", "settings": {"fused": "blocks+map+logits"}},
 ]
 
@@ -55,7 +55,7 @@ def test_a_row_gets_its_layers_from_the_cache(plan: Plan, tmp_path: Path) -> Non
     target = plan.targets["noise"]
     files = [embed(plan, row, target, tmp_path / "cache") for row in plan.rows]
     assert files[1] == files[2] and len(set(files)) == 3
-    assert [row.title for row in embedding_rows(plan)] == ["ProtoNet", "raw", "all"]
+    assert [row.title for row in embedding_rows(plan)] == ["ProtoNet", "equal", "all"]
     assert layer_widths(plan, plan.rows[1]) == [4, 6]
     assert layer_widths(plan, plan.rows[3]) == [4, 6, 6 * 8 * 8, 9]
 

@@ -60,10 +60,11 @@ def test_one_layer_and_many_steps_are_logistic_regression() -> None:
 
 def test_an_empty_layer_changes_nothing_and_equal_scale_lets_no_layer_rule() -> None:
     support, class_ids, query = features(5, 7)
-    plain = CHEF().layer_scores(support, class_ids, query)
+    equal = CHEF(scale="equal")
+    plain = equal.layer_scores(support, class_ids, query)
     more = [[*part, torch.zeros(len(part[0]), 3)] for part in (support, query)]
-    torch.testing.assert_close(CHEF().layer_scores(more[0], class_ids, more[1]), plain)
+    torch.testing.assert_close(equal.layer_scores(more[0], class_ids, more[1]), plain)
     louder = [[part[0], 50 * part[1]] for part in (support, query)]
-    torch.testing.assert_close(CHEF().layer_scores(louder[0], class_ids, louder[1]), plain)
+    torch.testing.assert_close(equal.layer_scores(louder[0], class_ids, louder[1]), plain)
     raw = [CHEF(scale="raw").layer_scores(s, class_ids, q) for s, q in ((support, query), louder)]
     assert not torch.allclose(*raw, atol=0.1)

@@ -35,8 +35,8 @@ class CHEF:
     fused: Literal["blocks", "blocks+map", "blocks+map+logits"] = setting(
         "blocks+map", "pooled outputs of the blocks; the last map, flat; the source's logits"
     )
-    scale: Literal["equal", "raw"] = setting(
-        "equal", "of a layer: the supports' mean length is 10; or as it is, as published"
+    scale: Literal["raw", "equal"] = setting(
+        "raw", "of a layer: as it is, as published; or so that the supports' mean length is 10"
     )
     rate: float = setting(0.01, "η", 0)
     n_steps: int = setting(400, "of each learner, over all supports", 0)
