@@ -72,6 +72,7 @@ class RelationATA(AdversarialTraining, Relation):
 @METHODS.register("prototypical_ata")
 @dataclass(frozen=True)
 class PrototypicalATA(AdversarialTraining, Prototypical):
-    """The same with ProtoNet, which the paper left out."""
+    """The same with ProtoNet, which the paper left out: its scores have no temperature, so less."""
 
     card: ClassVar = _card(Prototypical.card)
+    ascent_rate: float = setting(0.5, "η, on normalised pixels", 0)
