@@ -9,6 +9,7 @@ from appl.encoders import ENCODERS, Encoder
 from appl.errors import SettingsError, WeightsError
 from appl.settings.files import load_settings, structure_settings
 from appl.settings.rival_training import RivalTrainSettings
+from appl.training.distributed import Processes
 from appl.training.episodes import draw_task
 from appl.training.rival import train_rival
 from appl.weights import export_weights, load_file, load_pretrained
@@ -111,6 +112,11 @@ def test_what_has_nothing_to_learn_is_refused(source, tmp_path, name):
 def test_tasks_of_a_step_divide_an_epoch(source, tmp_path):
     with pytest.raises(SettingsError, match="n_tasks = 4 is no multiple of the 3 tasks"):
         train(source, tmp_path, settings_of(tasks_a_step=3))
+
+
+def test_a_memory_is_not_shared_out_among_processes(source, tmp_path):
+    with pytest.raises(SettingsError, match="hvm keeps a memory of classes"):
+        train(source, tmp_path, settings_of("hvm"), processes=Processes(0, 2))
 
 
 def test_another_method_does_not_continue_a_run(source, tmp_path):

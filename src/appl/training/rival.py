@@ -183,6 +183,11 @@ def train_rival(
     head = new_head(
         settings.method, settings.method_settings, settings.n_way, settings.seed, start.encoder
     )
+    if processes.n_processes > 1 and any(b.dtype == torch.bool for b in head.module.buffers()):
+        raise SettingsError(
+            f"{head.name} keeps a memory of classes, and several processes would each have their "
+            "own; train it in one"
+        )
     validation = ValidationEpisodes(
         source,
         validation_classes,
