@@ -14,6 +14,7 @@ from appl.training.episodes import draw_task
 from appl.training.rival import train_rival
 from appl.weights import export_weights, load_file, load_pretrained
 from tests.conftest import make_small_encoder
+from tests.map_encoder import make_map_encoder
 from tests.training.conftest import TRAIN, VALIDATION, assert_same_state, start_from
 
 SMALL = dict(
@@ -156,3 +157,18 @@ def test_adversarial_tasks_without_ascent_train_the_host_to_the_bit(source, tmp_
         assert_same_state(ours.state_dict(), theirs.state_dict())
     raised = train(source, tmp_path / "raised", settings_of("gnn_ata", **few))
     assert raised.history[1].tasks.loss > host.history[1].tasks.loss
+
+
+def test_a_row_can_start_from_the_head_of_its_host(source, tmp_path):
+    first = train(source, tmp_path / "gnn", settings_of("gnn", n_epochs=1), make_map_encoder())
+    start = load_file(tmp_path / "gnn" / "last.pt")
+    settings = settings_of("lrp_gnn", n_epochs=0, head_initialisation="start")
+    place = (source, TRAIN, VALIDATION)
+    run = train_rival(start, *place, settings, tmp_path / "lrp")
+    assert_same_state(run.trainer.head.module.state_dict(), first.trainer.head.module.state_dict())
+    assert run.history[0].validation_accuracy == first.history[-1].validation_accuracy
+    other = settings_of("relation", n_epochs=0, head_initialisation="start")
+    with pytest.raises(WeightsError, match="the head of gnn does not fit relation"):
+        train_rival(start, *place, other, tmp_path / "relation")
+    with pytest.raises(WeightsError, match="hold no head"):
+        train(source, tmp_path / "none", settings)

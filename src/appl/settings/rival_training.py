@@ -50,6 +50,9 @@ class RivalTrainSettings:
     patience: int = setting(0, "tasks without a rise of validation that end it; 0: none do", 0)
     model_selection: Literal["last", "best"] = setting("best", "by validation episodes")
     seed: int = setting(0, "of tasks, of the head's first weights, of feature-wise noise", 0)
+    head_initialisation: Literal["fresh", "start"] = setting(
+        "fresh", "start takes the head of the weights that training starts from, such as its host's"
+    )
     heads_first: HeadPhaseSettings = field(default_factory=HeadPhaseSettings)
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from appl.core.methods import TaskAugmentation
 from appl.core.seeds import generator_for
 from appl.datasets.packed import PackedImages
 from appl.encoders import Encoder, KeptFeatures, Kind
-from appl.errors import SettingsError
+from appl.errors import SettingsError, WeightsError
 from appl.settings.rival_training import RivalTrainSettings
 from appl.training.checkpoint import images_digest, origin_of
 from appl.training.distributed import ALONE, Processes
@@ -26,6 +26,7 @@ from appl.training.validation import EncodedEpisodes, ValidationEpisodes, check_
 from appl.training.views import encode_views
 from appl.weights import Pretrained, class_mean_pcn, weights_digest
 from appl.weights.checkpoint import read_checkpoint
+from appl.weights.file import load_state
 from appl.weights.heads import Head, new_head
 
 OnEncoded = Callable[[int, int], None]
@@ -183,6 +184,14 @@ def train_rival(
     head = new_head(
         settings.method, settings.method_settings, settings.n_way, settings.seed, start.encoder
     )
+    if settings.head_initialisation == "start":
+        if start.head is None:
+            raise WeightsError(
+                "head_initialisation = 'start', but the weights to start from hold no head; "
+                "use 'fresh'"
+            )
+        complaint = f"the head of {start.head.name} does not fit {settings.method}"
+        load_state(head.module, start.head.module.state_dict(), complaint)
     if processes.n_processes > 1 and any(b.dtype == torch.bool for b in head.module.buffers()):
         raise SettingsError(
             f"{head.name} keeps a memory of classes, and several processes would each have their "
