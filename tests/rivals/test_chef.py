@@ -21,14 +21,20 @@ def features(*widths: int, n_shot: int = 4, n_query: int = 9, overlap: float = 1
 
 @pytest.mark.parametrize("doubles", [True, False])
 def test_the_first_step_by_hand(doubles: bool) -> None:
-    """All probabilities are 1/N at first: W = 2η · mean (e_y − 1/N) zᵀ, b without the 2 and z."""
+    """All probabilities are 1/N at first: W = 2η · mean (e_y − 1/N) zᵀ, and no bias."""
     (z,), class_ids, (q,) = features(5)
-    class_ids[0] = 1  # unequal shots, or the bias would be zero
     chef = CHEF(scale="raw", n_steps=1, rate=0.3, doubles=doubles)
     found = chef.layer_scores([z], class_ids, [q])
     errors = F.one_hot(class_ids) - 1 / 3
     weight = (2 if doubles else 1) * 0.3 * torch.einsum("sn,sd->nd", errors, z) / len(z)
-    torch.testing.assert_close(found, q @ weight.mT + 0.3 * errors.mean(0))
+    torch.testing.assert_close(found, q @ weight.mT)
+
+
+def test_a_support_twice_in_its_class_counts_once() -> None:
+    (z,), class_ids, (q,) = features(5)
+    again = torch.cat([torch.arange(12), torch.arange(4)])  # the first class's supports, twice
+    found = CHEF().layer_scores([z[again]], class_ids[again], [q])
+    torch.testing.assert_close(found, CHEF().layer_scores([z], class_ids, [q]))
 
 
 def test_steps_are_those_of_gradient_descent_on_the_weights() -> None:

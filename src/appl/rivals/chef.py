@@ -69,10 +69,12 @@ class CHEF:
             factor = LENGTH / torch.linalg.vector_norm(z, dim=1).mean().clamp(min=1e-12)
             z, q = factor * z, factor * q
         targets = F.one_hot(class_ids).double()
+        # Classes weigh alike whatever their number of supports; with equal shots, no change.
+        shares = 1 / (targets.shape[1] * targets.sum(0)[class_ids, None])
         kernel, bias = z @ z.mT, z.new_zeros(targets.shape[1])
         weights = torch.zeros_like(targets)  # A (n_support, n_way)
         for _ in range(self.n_steps):
-            slopes = (torch.softmax(kernel @ weights + bias, 1) - targets) / len(z)  # V
+            slopes = shares * (torch.softmax(kernel @ weights + bias, 1) - targets)  # V
             weights = weights - self.rate * (1 + self.doubles) * slopes
             bias = bias - self.rate * slopes.sum(0)
         return q @ z.mT @ weights + bias
