@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from appl.core.episode import Episode, Task
 from appl.core.seeds import generator_for
 from appl.encoders import features_of
 from appl.errors import SettingsError
@@ -116,9 +117,16 @@ def test_where_there_is_no_such_phase_it_is_refused(source, tmp_path, method, wo
 
 def test_noise_and_dropout_have_their_sizes():
     maps = 5 + 2 * torch.randn(400, 3, 2, 2, generator=generator_for("maps"))
-    noise = FeatureNoise(0.5, 0.0)._noisy(maps, generator_for(0)) - maps
+    class_ids = torch.arange(2).repeat_interleave(100)
+    whole = Episode(Task(maps[:200], class_ids, maps[200:]), class_ids)
+
+    def changed(noise: FeatureNoise) -> torch.Tensor:
+        with noise.augmented(None, None, None, whole, generator_for(0)) as episode:
+            return episode.task.images()
+
+    noise = changed(FeatureNoise(0.5, 0.0)) - maps
     assert noise.std().item() == pytest.approx(1.0, rel=0.05)
-    dropped = FeatureNoise(0.0, 0.25)._noisy(maps, generator_for(0))
+    dropped = changed(FeatureNoise(0.0, 0.25))
     is_gone = (dropped == 0).all((2, 3))
     assert is_gone.float().mean().item() == pytest.approx(0.25, abs=0.04)
     torch.testing.assert_close(dropped[~is_gone], maps[~is_gone] / 0.75)
