@@ -20,7 +20,11 @@ COLUMNS = (
 
 
 def lines_of(path: Path) -> list[dict[str, object]]:
-    """Return an epoch a line; epoch 0 is before the first task."""
+    """Return an epoch a line; the first is before the first task.
+
+    Where the head learnt first, its epochs are called `heads 0`, `heads 1`, …; what follows goes on
+    from the best of them.
+    """
     pretrained = load_pretrained(str(path))
     if pretrained.head is None:
         raise SystemExit(f"{path}: no head; give weights of `appl train meta --method NAME`")
@@ -29,7 +33,10 @@ def lines_of(path: Path) -> list[dict[str, object]]:
     if pretrained.provenance["checkpoint"] == "best.pt":  # of equals the last, as training has it
         kept = max(reversed(history), key=lambda epoch: epoch["validation_accuracy"])
     lines = []
-    for epoch in history:
+    first = [
+        e | {"epoch": f"heads {e['epoch']}"} for e in pretrained.provenance.get("head_history", [])
+    ]
+    for epoch in [*first, *history]:
         tasks = epoch["tasks"] or {}
         values = (
             tasks.get("loss"),

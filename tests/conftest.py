@@ -38,6 +38,11 @@ def make_small_encoder(seed: int = 0, **changes) -> Encoder:
         return from_module([early, late], small_meta(**changes))
 
 
+def encoder_of_width(width: int) -> Encoder:
+    """An encoder that only says how wide its features are."""
+    return Encoder([nn.Identity(), nn.Identity()], small_meta(width=width))
+
+
 def make_episode(
     n_way: int = 3, shots: int | list[int] = 5, n_query: int = 4, seed: int = 0, noise: float = 0.1
 ) -> Episode:
@@ -53,7 +58,8 @@ def make_episode(
 
     support, class_ids = draw(shots)
     query, query_class_ids = draw([n_query] * n_way)
-    return Episode(Task(support, class_ids, query), query_class_ids)
+    task = Task(support, class_ids, query)
+    return Episode(task, query_class_ids, source_ids=torch.arange(n_way))
 
 
 def weights_of(encoder: Encoder) -> dict[str, torch.Tensor]:

@@ -75,6 +75,14 @@ def test_a_killed_run_goes_on_without_loss_or_repetition(bench_root: Path, tmp_p
     assert "| ProtoNet |" in table.stdout and "| APPL |" in table.stdout
 
 
+def test_a_meta_trained_method_says_how_its_weights_are_made() -> None:
+    done = run("methods")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0
+    assert "its weights: appl train meta --method gnn " in said
+    assert "--method tim" not in said
+
+
 def test_methods_are_listed() -> None:
     done = run("methods", "--json")
     cards = json.loads(done.stdout)

@@ -23,6 +23,8 @@ FEWER = {
     "transductive_fine_tune": {"n_epochs": 1},
     "adapted_propagation": {"n_epochs": 1},
     "entropy_fine_tune": {"n_steps": 1},
+    "information_fine_tune": {"n_steps": 1},
+    "pseudo_fine_tune": {"n_steps": 1},
     "alpha_tim": {"n_iterations": 5},
     "appl": {"preset": "robust", "changes": {"adaptation": {"n_iterations": 1}}},
 }

@@ -4,16 +4,24 @@ from copy import deepcopy
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from appl.core.episode import Task
-from appl.core.methods import METHODS, EpisodicMethod
-from tests.conftest import WIDTH, make_episode, make_small_encoder
+from appl.core.methods import METHODS, EpisodeLoss, EpisodicMethod
+from appl.encoders import KeptFeatures, features_of
+from appl.weights.heads import Head
+from tests.conftest import make_episode, make_small_encoder
 
 EPISODIC = [name for name in METHODS.names() if isinstance(METHODS.get(name)(), EpisodicMethod)]
 # Every method as it comes, and the options that change how an answer comes about.
 ROWS = [(name, {}) for name in EPISODIC] + [
+    ("can", {"inference": "transductive"}),
+    ("can", {"side": 2}),
     ("gnn", {"grouping": "random"}),
     ("gnn", {"batch_norm": "batch"}),
+    ("hvm", {"n_levels": 1}),
+    ("lrp_can", {"inference": "inductive"}),
+    ("lrp_gnn", {"grouping": "random"}),
     ("maml", {"batch_norm": "running"}),
     ("maml", {"order": "first"}),
     ("matching", {"full_context": False}),
@@ -24,7 +32,7 @@ ROWS = [(name, {}) for name in EPISODIC] + [
 ]
 # One-hot classes enter the graph's nodes and the linear head has a row a class: both know a class
 # by its number. `test_gnn` and `test_maml` rename the head along with the classes.
-NUMBERED_CLASSES = ("gnn", "maml", "gnn_fwt")
+NUMBERED_CLASSES = ("gnn", "maml", "gnn_ata", "gnn_fwt", "lrp_gnn")
 
 every_row = pytest.mark.parametrize(("name", "settings"), ROWS, ids=lambda part: str(part))
 
@@ -32,10 +40,15 @@ every_row = pytest.mark.parametrize(("name", "settings"), ROWS, ids=lambda part:
 def prepare(name: str, settings: dict, n_way: int = 3, *, training: bool = False):
     """Return the method, an encoder, and a head for it, the same at every call."""
     method = METHODS.get(name)(**settings)
+    encoder = make_small_encoder().train(training)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        head = method.build_head(WIDTH, n_way)
-    return method, make_small_encoder().train(training), head.train(training)
+        head = method.build_head(encoder, n_way)
+    return method, encoder, head.train(training)
+
+
+def loss_of(method, encoder, head, episode) -> EpisodeLoss:
+    return Head("", method, {}, episode.task.n_way, head).training_loss(encoder, episode)
 
 
 def takes(method) -> str:
@@ -125,11 +138,21 @@ def test_two_classes_unequal_shots_and_bytes(name: str, settings: dict) -> None:
 def test_gradients_reach_encoder_and_head(name: str, settings: dict) -> None:
     method, encoder, head = prepare(name, settings, training=True)
     episode = make_episode(noise=0.3)
-    method.loss(method.answer(encoder, head, episode.task), episode.query_class_ids).backward()
+    loss_of(method, encoder, head, episode).loss.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
     assert any((p.grad != 0).any() for p in encoder.stages[0].parameters())
     assert all(p.grad is not None and p.grad.isfinite().all() for p in head.parameters())
     assert not list(head.parameters()) or any((p.grad != 0).any() for p in head.parameters())
+
+
+def test_the_loss_is_the_cross_entropy_unless_the_method_says_otherwise() -> None:
+    episode = make_episode(noise=0.3)
+    for name, is_usual in (("gnn", True), ("relation", False)):
+        method, encoder, head = prepare(name, {})
+        found = loss_of(method, encoder, head, episode)
+        assert torch.equal(found.scores, method.answer(encoder, head, episode.task))
+        usual = F.cross_entropy(found.scores, episode.query_class_ids)
+        assert torch.allclose(found.loss, usual) == is_usual
 
 
 @every_row
@@ -143,6 +166,34 @@ def test_without_gradients_the_answer_is_the_same(name: str, settings: dict) -> 
     torch.testing.assert_close(without, with_gradients.detach())
 
 
+# Not those that change the encoder, and those that draw an order from the pixels.
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        row
+        for row in ROWS
+        if METHODS.get(row[0]).card.needs != "weights"
+        and not row[0].startswith("matching")
+        and "grouping" not in row[1]
+    ],
+    ids=str,
+)
+@torch.no_grad()
+def test_kept_features_in_the_place_of_images_give_the_same_answer(
+    name: str, settings: dict
+) -> None:
+    method, encoder, head = prepare(name, settings)
+    needs = method.card.needs
+    if name.startswith("tpn"):
+        method = METHODS.get(name)(batch_norm="running")  # else the encoder follows the task
+    task = make_episode(noise=0.3).task
+    support, query = (features_of(encoder, part, needs) for part in (task.support, task.query))
+    kept = Task(support, task.class_ids, query)
+    found = method.answer(KeptFeatures(encoder, needs), head, kept)
+    expected = method.answer(encoder, head, task)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
 @every_row
 def test_it_learns_one_task(name: str, settings: dict) -> None:
     """Classes overlap enough that the untrained method errs; a few dozen steps mend it."""
@@ -153,12 +204,12 @@ def test_it_learns_one_task(name: str, settings: dict) -> None:
     adam = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.01)
     accuracies = []
     for _ in range(80):
-        scores = method.answer(encoder, head, episode.task)
-        accuracies.append(episode.accuracy(scores))
+        found = loss_of(method, encoder, head, episode)
+        accuracies.append(episode.accuracy(found.scores))
         if accuracies[-1] == 1.0 and len(accuracies) > 1:
             break
         adam.zero_grad()
-        method.loss(scores, episode.query_class_ids).backward()
+        found.loss.backward()
         adam.step()
     assert accuracies[0] < 1.0
     assert accuracies[-1] == 1.0

@@ -6,11 +6,19 @@ import pytest
 import torch
 
 from appl.core.episode import Task
-from appl.core.methods import METHODS, EpisodicMethod, FeatureMethod, ImageMethod, MethodCard
+from appl.core.methods import (
+    METHODS,
+    EpisodicMethod,
+    FeatureMethod,
+    FrozenMethod,
+    ImageMethod,
+    LayerMethod,
+    MethodCard,
+)
 from tests.conftest import make_episode, make_small_encoder
 
 FEATURE_METHODS = [
-    name for name in METHODS.names() if isinstance(METHODS.get(name)(), FeatureMethod)
+    name for name in METHODS.names() if isinstance(METHODS.get(name)(), FrozenMethod)
 ]
 # APPL has tests of its own; its prototype network takes wide features.
 IMAGE_METHODS = [
@@ -22,12 +30,26 @@ IMAGE_METHODS = [
 QUICK = {
     "alpha_tim": dict(n_iterations=100, rate=1e-3),
     "entropy_fine_tune": dict(n_steps=4, rate=1e-3),
+    "information_fine_tune": dict(n_steps=4, rate=1e-3),
+    "pseudo_fine_tune": dict(n_steps=3),
 }
 
 
 def quick(name: str):
     settings = dict(n_epochs=3) if name in IMAGE_METHODS else {}
-    return METHODS.get(name)(**QUICK.get(name, settings))
+    method = METHODS.get(name)(**QUICK.get(name, settings))
+    return InLayers(method) if isinstance(method, LayerMethod) else method
+
+
+class InLayers:
+    """A method on several layers, given the same features in two parts."""
+
+    def __init__(self, method: LayerMethod) -> None:
+        self.method, self.card = method, method.card
+
+    def scores(self, support, class_ids, query):
+        parts = [features.split([10, 6], 1) for features in (support, query)]
+        return self.method.layer_scores(parts[0], class_ids, parts[1])
 
 
 def blobs(n_way: int = 4, n_shot: int = 5, n_query: int = 12, spread: float = 0.05, seed: int = 0):
@@ -49,10 +71,10 @@ def blobs(n_way: int = 4, n_shot: int = 5, n_query: int = 12, spread: float = 0.
 def test_card_and_kind(name: str) -> None:
     kind = METHODS.get(name)
     assert isinstance(kind.card, MethodCard)
-    verbs = (FeatureMethod, ImageMethod, EpisodicMethod)
+    verbs = (FeatureMethod, LayerMethod, ImageMethod, EpisodicMethod)
     assert sum(isinstance(kind(), verb) for verb in verbs) == 1
-    # A file is called as its method; the rows trained with noise stand together in `fwt`.
-    home = "fwt" if name.endswith("_fwt") else name
+    # A file is called as its method; rows that are hosts, trained otherwise, stand together.
+    home = next((file for file in ("ata", "fwt") if name.endswith(f"_{file}")), name)
     assert kind.__module__.rsplit(".", 1)[-1] in (home, "rows")
 
 

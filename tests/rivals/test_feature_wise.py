@@ -8,6 +8,7 @@ from appl.encoders.resnet10 import BasicBlock
 from appl.errors import SettingsError
 from appl.rivals._feature_wise import feature_wise_transformation, noise_sites
 from tests.conftest import make_small_encoder
+from tests.token_encoder import make_token_encoder
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +94,19 @@ def test_a_block_by_hand(resnet10) -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_an_encoder_without_such_blocks_is_refused() -> None:
+def test_blocks_of_another_kind_end_in_the_last_norm_of_their_stage() -> None:
+    encoder = make_small_encoder().train()
+    assert noise_sites(encoder) == [stage[1] for stage in encoder.stages]
+    pixels = torch.rand(4, 3, 12, 12)
+    plain = encoder(pixels)
+    with feature_wise_transformation(encoder, generator_for(0)):
+        assert not torch.allclose(encoder(pixels), plain, atol=1e-2)
+
+
+def test_an_encoder_without_batch_norms_is_refused() -> None:
     with (
-        pytest.raises(SettingsError, match="small has no residual blocks"),
-        feature_wise_transformation(make_small_encoder(), generator_for(0)),
+        pytest.raises(SettingsError, match="test_tokens has no batch norms of maps"),
+        feature_wise_transformation(make_token_encoder(), generator_for(0)),
     ):
         pass
 

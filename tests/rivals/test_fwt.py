@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from appl.core.methods import METHODS, FeatureMethod
+from appl.rivals._feature_wise import FeatureWise
 from tests.conftest import make_episode
 from tests.rivals.test_every_episodic import prepare
 from tests.rivals.test_every_method import blobs
@@ -14,7 +15,11 @@ HOSTS = ["gnn", "matching", "prototypical", "relation", "tpn"]
 def test_there_are_five_rows() -> None:
     rows = [name for name in METHODS.names() if name.endswith("_fwt")]
     assert rows == [f"{host}_fwt" for host in HOSTS]
-    noisy = [name for name in METHODS.names() if getattr(METHODS.get(name), "feature_wise", False)]
+    noisy = [
+        name
+        for name in METHODS.names()
+        if isinstance(getattr(METHODS.get(name), "task_augmentation", None), FeatureWise)
+    ]
     assert noisy == rows
 
 

@@ -6,13 +6,13 @@ from appl.core.episode import Task
 from appl.errors import TaskError
 from appl.rivals import gnn
 from appl.rivals.gnn import GNN, Adjacency
-from tests.conftest import WIDTH, make_episode, make_small_encoder
+from tests.conftest import WIDTH, encoder_of_width, make_episode, make_small_encoder
 
 
 def head_of(method: GNN = GNN(), n_way: int = 3):
     """With statistics that are not those of a fresh batch norm."""
     torch.manual_seed(0)
-    head = method.build_head(WIDTH, n_way)
+    head = method.build_head(encoder_of_width(WIDTH), n_way)
     for module in head.modules():
         if hasattr(module, "running_mean"):
             module.running_mean.normal_(0, 0.1)
@@ -75,7 +75,7 @@ def test_classes_may_be_renamed_if_the_head_is() -> None:
 
 
 def test_the_head_has_the_published_size() -> None:
-    n_parameters = sum(p.numel() for p in GNN().build_head(512, 5).parameters())
+    n_parameters = sum(p.numel() for p in GNN().build_head(encoder_of_width(512), 5).parameters())
     assert round(n_parameters / 1e6, 2) == 0.40
 
 

@@ -5,14 +5,14 @@ from torch import nn
 
 from appl.core.episode import Task
 from appl.rivals.matching import FullContext, Matching, reading_order
-from tests.conftest import WIDTH, make_episode, make_small_encoder
+from tests.conftest import WIDTH, encoder_of_width, make_episode, make_small_encoder
 
 
 @torch.no_grad()
 def test_without_context_it_is_soft_nearest_neighbours_by_cosine(small_encoder) -> None:
     task = make_episode(noise=0.3).task
     method = Matching(full_context=False, scale=7.0)
-    scores = method.answer(small_encoder, method.build_head(WIDTH, 3), task)
+    scores = method.answer(small_encoder, method.build_head(small_encoder, 3), task)
     support, query = small_encoder.encode(task.support), small_encoder.encode(task.query)
     for row, z in zip(scores, query, strict=True):
         weights = torch.exp(7 * F.cosine_similarity(z[None], support))  # features are ≥ 0
@@ -24,7 +24,7 @@ def test_without_context_it_is_soft_nearest_neighbours_by_cosine(small_encoder) 
 def test_lstms_without_weights_change_nothing(small_encoder) -> None:
     """All gates stand at a half and the cell stays empty, so h = f and G = S."""
     task = make_episode(noise=0.3).task
-    head = Matching().build_head(WIDTH, 3)
+    head = Matching().build_head(small_encoder, 3)
     for parameter in head.parameters():
         parameter.zero_()
     plain = Matching(full_context=False)
@@ -35,7 +35,7 @@ def test_lstms_without_weights_change_nothing(small_encoder) -> None:
 @torch.no_grad()
 def test_probabilities_sum_to_one(small_encoder) -> None:
     task = make_episode(noise=0.3).task
-    scores = Matching().answer(small_encoder, Matching().build_head(WIDTH, 3), task)
+    scores = Matching().answer(small_encoder, Matching().build_head(small_encoder, 3), task)
     torch.testing.assert_close((scores.exp() - 1e-6).sum(1), torch.ones(12), atol=1e-5, rtol=0)
 
 
@@ -112,6 +112,6 @@ def test_a_cosine_below_zero_counts_as_zero_or_as_it_is() -> None:
 
 def test_the_head_has_the_published_size() -> None:
     """3.15 M of the attention's cell; 2.10 M a direction, which the field's code shares."""
-    head = Matching().build_head(512, 5)
+    head = Matching().build_head(encoder_of_width(512), 5)
     sizes = [sum(p.numel() for p in part.parameters()) for part in head.children()]
     assert sizes == [2 * (4 * 512 * 1024 + 8 * 512), 4 * 512 * (1024 + 512) + 8 * 512]

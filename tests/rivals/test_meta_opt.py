@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from appl.errors import SettingsError
 from appl.rivals._simplex_qp import svm_dual
 from appl.rivals.meta_opt import MetaOpt, Scale
-from tests.conftest import WIDTH, make_episode, make_small_encoder
+from tests.conftest import WIDTH, encoder_of_width, make_episode, make_small_encoder
 
 
 @torch.no_grad()
@@ -67,5 +67,5 @@ def test_a_kernel_that_may_be_singular_is_refused() -> None:
 
 
 def test_gamma_is_all_the_head_has() -> None:
-    (gamma,) = MetaOpt().build_head(WIDTH, 5).parameters()
+    (gamma,) = MetaOpt().build_head(encoder_of_width(WIDTH), 5).parameters()
     assert gamma.shape == () and gamma.item() == 1.0

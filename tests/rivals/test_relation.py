@@ -5,12 +5,12 @@ from torch import nn
 
 from appl.errors import SettingsError
 from appl.rivals.relation import Relation
-from tests.conftest import make_episode, make_small_encoder, small_meta
+from tests.conftest import encoder_of_width, make_episode, make_small_encoder, small_meta
 
 
 def head_of(width: int, **settings):
     torch.manual_seed(0)
-    return Relation(**settings).build_head(width, 3)
+    return Relation(**settings).build_head(encoder_of_width(width), 3)
 
 
 @torch.no_grad()
@@ -30,7 +30,9 @@ def test_it_is_the_published_network_on_a_map_of_7() -> None:
 
 
 def test_the_head_has_the_published_size() -> None:
-    n_parameters = sum(p.numel() for p in Relation().build_head(512, 5).parameters())
+    n_parameters = sum(
+        p.numel() for p in Relation().build_head(encoder_of_width(512), 5).parameters()
+    )
     assert round(n_parameters / 1e6, 2) == 7.09
 
 

@@ -5,7 +5,7 @@ from torch import nn
 
 from appl.core.propagation import diffuse
 from appl.rivals.tpn import TPN, nearest_weights
-from tests.conftest import make_episode, make_small_encoder
+from tests.conftest import encoder_of_width, make_episode, make_small_encoder
 
 
 class Constant(nn.Module):
@@ -86,19 +86,19 @@ def test_a_class_with_more_supports_has_no_more_weight() -> None:
 
 @pytest.mark.parametrize("side", [1, 2, 3, 7, 10])
 def test_the_scale_comes_from_maps_of_any_size(side) -> None:
-    head = TPN().build_head(4, 5)
+    head = TPN().build_head(encoder_of_width(4), 5)
     assert head(torch.rand(6, 4, side, side)).shape == (6, 1)
 
 
 def test_the_head_has_the_published_size() -> None:
-    n_parameters = sum(p.numel() for p in TPN().build_head(512, 5).parameters())
+    n_parameters = sum(p.numel() for p in TPN().build_head(encoder_of_width(512), 5).parameters())
     assert round(n_parameters / 1e6, 2) == 2.37
 
 
 @torch.no_grad()
 def test_batch_norms_use_the_task_and_remember_nothing() -> None:
     encoder, task = make_small_encoder(), make_episode(noise=0.3).task
-    head = TPN().build_head(encoder.meta.width, 3).eval()
+    head = TPN().build_head(encoder, 3).eval()
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
     own, remembered = (
         TPN(batch_norm=form).answer(encoder, head, task) for form in ("batch", "running")

@@ -7,7 +7,7 @@ from appl.errors import DataError, SettingsError, WeightsError
 from appl.settings.files import load_settings, with_changes
 from appl.settings.pretraining import PretrainSettings
 from appl.training.distributed import Processes
-from appl.training.pretrain import one_cycle, pretrain
+from appl.training.pretrain import one_cycle, pretrain, squared_singular_values
 from appl.weights.checkpoint import read_checkpoint, write_checkpoint
 from tests.conftest import make_small_encoder
 from tests.training.conftest import TRAIN, VALIDATION, assert_same_state, start_from
@@ -131,3 +131,20 @@ def test_a_distilled_run_killed_goes_on_to_the_same_weights_to_the_bit(source, t
 def test_fresh_weights_cannot_teach(source, tmp_path):
     with pytest.raises(SettingsError, match="fresh weights cannot teach"):
         train(source, tmp_path, DISTILLED)
+
+
+def test_the_spectral_penalty_is_that_of_the_singular_values():
+    features = torch.randn(7, 5, dtype=torch.float64)
+    expected = torch.linalg.svdvals(features).square().sum()
+    torch.testing.assert_close(squared_singular_values(features), expected)
+
+
+def test_the_spectral_penalty_makes_features_shorter(source, tmp_path):
+    runs = [
+        train(source, tmp_path / str(weight), with_changes(SETTINGS, spectral_weight=weight))
+        for weight in (0.0, 1.0)
+    ]
+    images = source.images(torch.arange(60))
+    lengths = [run.encoder.eval().encode(images).norm(dim=1).mean().item() for run in runs]
+    assert lengths[1] < 0.8 * lengths[0]
+    assert runs[1].history[0].loss > runs[0].history[0].loss

@@ -9,10 +9,12 @@ from appl.encoders import ENCODERS, Encoder
 from appl.errors import SettingsError, WeightsError
 from appl.settings.files import load_settings, structure_settings
 from appl.settings.rival_training import RivalTrainSettings
+from appl.training.distributed import Processes
 from appl.training.episodes import draw_task
 from appl.training.rival import train_rival
 from appl.weights import export_weights, load_file, load_pretrained
 from tests.conftest import make_small_encoder
+from tests.map_encoder import make_map_encoder
 from tests.training.conftest import TRAIN, VALIDATION, assert_same_state, start_from
 
 SMALL = dict(
@@ -41,8 +43,14 @@ class Killed(Exception):
 
 @pytest.mark.parametrize(
     "settings",
-    [settings_of(), settings_of("gnn"), settings_of("tpn", tasks_a_step=2)],
-    ids=["no head", "a head", "two tasks a step"],
+    [
+        settings_of(),
+        settings_of("gnn"),
+        settings_of("tpn", tasks_a_step=2),
+        settings_of("hvm"),
+        settings_of("lrp_can"),
+    ],
+    ids=["no head", "a head", "two tasks a step", "memory", "source classes"],
 )
 def test_a_killed_run_goes_on_to_the_same_weights_to_the_bit(source, tmp_path, settings):
     whole = train(source, tmp_path / "whole", settings)
@@ -107,10 +115,26 @@ def test_tasks_of_a_step_divide_an_epoch(source, tmp_path):
         train(source, tmp_path, settings_of(tasks_a_step=3))
 
 
+def test_a_memory_is_not_shared_out_among_processes(source, tmp_path):
+    with pytest.raises(SettingsError, match="hvm keeps a memory of classes"):
+        train(source, tmp_path, settings_of("hvm"), processes=Processes(0, 2))
+
+
 def test_another_method_does_not_continue_a_run(source, tmp_path):
     train(source, tmp_path, settings_of("gnn"))
     with pytest.raises(WeightsError, match="made by `appl train meta --method gnn`"):
         train(source, tmp_path, settings_of())
+
+
+def test_a_task_knows_which_training_classes_it_has(source):
+    """By the images themselves: each support is of the class that its id stands for."""
+    settings = settings_of(augment=False, n_way=2)
+    for index in range(6):
+        episode = draw_task(source, TRAIN, settings, 1, index)
+        for image, class_id in zip(episode.task.support, episode.task.class_ids, strict=True):
+            name = TRAIN[episode.source_ids[class_id]]
+            members = source.images(source.members(name))
+            assert any(torch.equal(image, member) for member in members)
 
 
 def test_feature_wise_noise_is_there_in_training_only(source, tmp_path):
@@ -122,3 +146,29 @@ def test_feature_wise_noise_is_there_in_training_only(source, tmp_path):
     assert plain.history[1].tasks.loss != noisy.history[1].tasks.loss
     again = train(source, tmp_path / "again", fwt, make_resnet())
     assert again.history == noisy.history
+
+
+def test_adversarial_tasks_without_ascent_train_the_host_to_the_bit(source, tmp_path):
+    few = dict(n_epochs=1, n_tasks=3)
+    host = train(source, tmp_path / "host", settings_of("gnn", **few))
+    none = settings_of("gnn_ata", method_settings={"n_ascents": 0, "keep_share": 1.0}, **few)
+    still = train(source, tmp_path / "still", none)
+    for ours, theirs in zip(host.trainer.modules, still.trainer.modules, strict=True):
+        assert_same_state(ours.state_dict(), theirs.state_dict())
+    raised = train(source, tmp_path / "raised", settings_of("gnn_ata", **few))
+    assert raised.history[1].tasks.loss > host.history[1].tasks.loss
+
+
+def test_a_row_can_start_from_the_head_of_its_host(source, tmp_path):
+    first = train(source, tmp_path / "gnn", settings_of("gnn", n_epochs=1), make_map_encoder())
+    start = load_file(tmp_path / "gnn" / "last.pt")
+    settings = settings_of("lrp_gnn", n_epochs=0, head_initialisation="start")
+    place = (source, TRAIN, VALIDATION)
+    run = train_rival(start, *place, settings, tmp_path / "lrp")
+    assert_same_state(run.trainer.head.module.state_dict(), first.trainer.head.module.state_dict())
+    assert run.history[0].validation_accuracy == first.history[-1].validation_accuracy
+    other = settings_of("relation", n_epochs=0, head_initialisation="start")
+    with pytest.raises(WeightsError, match="the head of gnn does not fit relation"):
+        train_rival(start, *place, other, tmp_path / "relation")
+    with pytest.raises(WeightsError, match="hold no head"):
+        train(source, tmp_path / "none", settings)

@@ -20,6 +20,8 @@ from appl.benchmark.solving import Done, Job, Results, be_a_worker, solve
 from appl.errors import ApplError
 from appl.images.store import ImageArray, Images, ImageStore
 
+Key = tuple[str, tuple[str, ...], str]  # digest of the weights, layers, target
+
 
 @dataclass(frozen=True)
 class SharedPlan:
@@ -28,7 +30,7 @@ class SharedPlan:
     key: str  # of this start: a worker of a long-lived cluster may have served another one
     plan: Any  # reference: the plan without pixels
     pixels: dict[str, Any]  # references by target
-    features: dict[tuple[str, str], Any]  # by digest of the weights and target
+    features: dict[Key, Any]
 
 
 class RayWorkers:
@@ -93,7 +95,7 @@ def _share(ray: Any, plan: Plan, cache: Path) -> SharedPlan:
         for name, target in plan.targets.items()
     }
     features = {
-        (row.weights_digest, name): ray.put(
+        (row.weights_digest, row.layers, name): ray.put(
             np.asarray(open_features(embed(plan, row, target, cache)))
         )
         for row in embedding_rows(plan)
@@ -110,7 +112,7 @@ def _array(images: Images | None) -> NDArray[np.uint8]:
     return np.asarray(images.mapped())
 
 
-Arrays = dict[tuple[str, str], NDArray[np.float32]]
+Arrays = dict[Key, NDArray[np.float32]]
 _opened: dict[str, tuple[Plan, Arrays]] = {}
 
 
@@ -120,7 +122,9 @@ def _solve(shared: SharedPlan, job: Job) -> Results:
         _opened.clear()
         _opened[shared.key] = _open(shared)
     plan, features = _opened[shared.key]
-    return solve(plan, job, lambda row, target: features[row.weights_digest, target.name])
+    return solve(
+        plan, job, lambda row, target: features[row.weights_digest, row.layers, target.name]
+    )
 
 
 def _open(shared: SharedPlan) -> tuple[Plan, Arrays]:

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from appl.core.methods import METHODS, FeatureMethod, Method
+from appl.core.methods import METHODS, FeatureMethod, FrozenMethod, LayerMethod, Method
 from appl.errors import SettingsError
 from appl.settings.benchmark import BenchSettings, RowSettings
 from appl.settings.files import structure_settings
@@ -33,6 +33,11 @@ class Row:
         return asdict(values) | precision
 
     @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers of the encoder that it stands on; none: pooled features, or images."""
+        return self.method.layers if isinstance(self.method, LayerMethod) else ()
+
+    @property
     def takes(self) -> str:
         """What enters an answer beside the query itself: none, batchnorm or transductive."""
         return str(getattr(self.method, "takes", self.method.card.takes))
@@ -56,7 +61,9 @@ def make_row(
             f"row {row.method!r} works on one encoder, and the weights are several side by side; "
             "give the row weights of its own"
         )
-    if row.precision != "fp32" and isinstance(method, FeatureMethod):
+    if name in weights and isinstance(method, LayerMethod):
+        _check_layers(row, method, weights[name])
+    if row.precision != "fp32" and isinstance(method, FrozenMethod):
         raise SettingsError(
             f"row {row.method!r}: precision = {row.precision!r} is for rows that run the encoder, "
             "and this one works on frozen features, which are fp32; take it out"
@@ -73,6 +80,15 @@ def make_row(
         row.precision,
         row.quote,
     )
+
+
+def _check_layers(row: RowSettings, method: LayerMethod, pretrained: Pretrained) -> None:
+    """Refuse a row on logits without the head that classified the source."""
+    if "logits" in method.layers and pretrained.class_head is None:
+        raise SettingsError(
+            f"row {row.method!r} takes the source's logits, and its weights hold no head that "
+            "classifies the source; give it weights of `appl train pretrain`, or other layers"
+        )
 
 
 def _check_head(row: RowSettings, pretrained: Pretrained, settings: BenchSettings) -> None:

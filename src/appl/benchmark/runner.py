@@ -15,7 +15,7 @@ from appl.benchmark.features import embed
 from appl.benchmark.plan import Plan, Target
 from appl.benchmark.rows import Row
 from appl.benchmark.solving import Done, Job
-from appl.core.methods import FeatureMethod, FittingMethod
+from appl.core.methods import FittingMethod, FrozenMethod
 from appl.store import EpisodeResult, ResultStore
 
 EPISODES_A_JOB = 25  # of rows on frozen features, which take milliseconds
@@ -80,9 +80,9 @@ def run_plan(
 
 
 def embedding_rows(plan: Plan) -> list[Row]:
-    """Return a row on frozen features for each of the weights that have one."""
-    rows = [row for row in plan.rows if isinstance(row.method, FeatureMethod)]
-    return list({row.weights_digest: row for row in rows}.values())
+    """Return a row on frozen features for each of the weights, and layers, that have one."""
+    rows = [row for row in plan.rows if isinstance(row.method, FrozenMethod)]
+    return list({(row.weights_digest, row.layers): row for row in rows}.values())
 
 
 def open_jobs(plan: Plan, store: ResultStore) -> Iterator[Job]:
@@ -91,7 +91,7 @@ def open_jobs(plan: Plan, store: ResultStore) -> Iterator[Job]:
     sharing: dict[tuple[Hashable, str, int], list[int]] = {}
     for number, row in enumerate(plan.rows):
         size = 1
-        if isinstance(row.method, FeatureMethod):
+        if isinstance(row.method, FrozenMethod):
             size = EPISODES_TOGETHER if row.method.card.takes_many else EPISODES_A_JOB
         for target in plan.targets.values():
             done = store.done(plan.run(row, target))

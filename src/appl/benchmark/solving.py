@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from appl._version import __version__
+from appl.benchmark.features import layer_widths
 from appl.benchmark.plan import Plan, Target
 from appl.benchmark.rows import Row
 from appl.core.compute import Compute, resolve_compute
@@ -17,6 +18,7 @@ from appl.core.methods import (
     EpisodicMethod,
     FeatureMethod,
     FittingMethod,
+    FrozenMethod,
     ImageMethod,
     Solution,
 )
@@ -46,7 +48,7 @@ def solve(plan: Plan, job: Job, features_of: Features) -> Results:
     """Solve the episodes of a job in this process."""
     target = plan.targets[job.target]
     first = plan.rows[job.rows[0]]
-    if isinstance(first.method, FeatureMethod):
+    if isinstance(first.method, FrozenMethod):
         return [_solve_features(plan, job, first.method, features_of(first, target))]
     results: Results = [[] for _ in job.rows]
     for episode in job.episodes:
@@ -88,11 +90,12 @@ class _Fit:
 
 
 def _solve_features(
-    plan: Plan, job: Job, method: FeatureMethod, features: NDArray[np.float32]
+    plan: Plan, job: Job, method: FrozenMethod, features: NDArray[np.float32]
 ) -> list[EpisodeResult]:
     """Solve episodes of a row on frozen features."""
-    if method.card.takes_many:
+    if isinstance(method, FeatureMethod) and method.card.takes_many:
         return _solve_together(plan, job, method, features)
+    widths = layer_widths(plan, plan.rows[job.rows[0]])
     results = []
     for episode in job.episodes:
         draw = plan.targets[job.target].draw(plan, episode)
@@ -100,7 +103,12 @@ def _solve_features(
             torch.from_numpy(features[rows.numpy()]) for rows in (draw.support, draw.query)
         )
         started = time.perf_counter()
-        solution = Solution(method.scores(support, draw.class_ids, query))
+        if isinstance(method, FeatureMethod):
+            scores = method.scores(support, draw.class_ids, query)
+        else:
+            parts = (support.split(widths, 1), query.split(widths, 1))
+            scores = method.layer_scores(parts[0], draw.class_ids, parts[1])
+        solution = Solution(scores)
         seconds = time.perf_counter() - started
         results.append(_result(episode, draw, solution, seconds))
     return results

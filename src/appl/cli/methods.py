@@ -28,7 +28,8 @@ def methods(
     table.add_column("tag", no_wrap=True)
     table.add_column("what it is")
     for name, card in cards.items():
-        trained = "; meta-trained" if card.is_meta_trained else ""
+        own = f"; its weights: appl train meta --method {name}"
+        trained = own if card.is_meta_trained else ""
         table.add_row(name, card.takes, f"{card.title} ({card.paper}): {card.summary}{trained}")
     console = Console()
     console.print(table)

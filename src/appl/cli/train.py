@@ -4,7 +4,6 @@ Both commands go on where a killed run stopped, and both can be started in sever
 torchrun; only the first of them is heard.
 """
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -171,11 +170,7 @@ def meta(
             raise SettingsError(f"--variant is for appl, not for {method}")
         else:
             settings = rival_settings(method, preset, settings_file, n_epochs)
-        run_training: Any = (
-            partial(train_meta, cache=cache and cache / "features")
-            if method == "appl"
-            else train_rival
-        )
+        run_training: Any = train_meta if method == "appl" else train_rival
         listing = list_source(source, split)
         start = load_pretrained(start_file)
         trained_on(start.encoder, listing.name, settings.image_px)
@@ -206,7 +201,6 @@ def meta(
             text = "Encoding the source once"
             progress.update(bar, completed=done, total=total, description=text)
 
-        more = {"on_encoded": on_encoded} if method == "appl" else {}
         run_training(
             start,
             images,
@@ -217,7 +211,8 @@ def meta(
             on_task,
             on_epoch,
             processes,
-            **more,
+            cache=cache and cache / "features",
+            on_encoded=on_encoded,
         )
         if processes.is_first:
             export_weights(out / f"{settings.model_selection}.pt", out / "weights.safetensors")

@@ -62,11 +62,13 @@ class Episode:
     """A task whose answers are known: for training on the source, and for measuring.
 
     A query whose class is not in the task has the answer −1: no method can know that, and the
-    accuracy does not count it.
+    accuracy does not count it. In training, `source_ids` (n_way,) says which of the source's
+    training classes the classes of the task are.
     """
 
     task: Task
     query_class_ids: Tensor
+    source_ids: Tensor | None = None
 
     def __post_init__(self) -> None:
         if len(self.query_class_ids) != self.task.n_query:

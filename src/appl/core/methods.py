@@ -1,19 +1,22 @@
-"""What a row of the benchmark is: a method with a card, behind one of three verbs.
+"""What a row of the benchmark is: a method with a card, behind one of four verbs.
 
 A method is a frozen dataclass whose fields are its settings. One on frozen features answers
-`scores(support, class_ids, query)`, a pure function; one that works on the images, because it
-changes the encoder, answers `solve(encoder, pcn, task)`; one that is meta-trained with a head of
-its own answers `answer(encoder, head, task)`, in training as in a benchmark. It never sees a path,
-a device name or an accuracy: those belong to the runner and to the training loop.
+`scores(support, class_ids, query)`, a pure function, or `layer_scores` from several layers; one
+that works on the images, because it changes the encoder, answers `solve(encoder, pcn, task)`; one
+that is meta-trained with a head of its own answers `answer(encoder, head, task)`, in training as in
+a benchmark, and says by `training_loss` what it lowers, if that is not the queries' cross-entropy.
+It never sees a path, a device name or an accuracy: those belong to the runner and to the training
+loop.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from appl.core.episode import Task
+from appl.core.episode import Episode, Task
 from appl.core.registry import Registry
 
 
@@ -27,8 +30,9 @@ class MethodCard:
     # What enters a query's answer beside the query itself: nothing; the other queries through
     # batch statistics; all of them.
     takes: Literal["none", "batchnorm", "transductive"]
-    # What it needs of the encoder: pooled features, the map before pooling, its weights to change.
-    needs: Literal["vector", "map", "weights"] = "vector"
+    # What it needs of the encoder: pooled features, the map before pooling, pooled features of
+    # several stages, its weights to change.
+    needs: Literal["vector", "map", "layers", "weights"] = "vector"
     is_meta_trained: bool = False  # whether it needs a training of its own on the source
     takes_several: bool = False  # whether an image method takes several encoders side by side
     takes_many: bool = False  # whether `scores` takes several tasks at once, (task, n, width)
@@ -50,6 +54,24 @@ class FeatureMethod(Protocol):
 
     def scores(self, support: Tensor, class_ids: Tensor, query: Tensor) -> Tensor:
         """Return the scores of the queries (n_query, n_way), higher is better."""
+        ...
+
+
+@runtime_checkable
+class LayerMethod(Protocol):
+    """A method on several frozen layers of an encoder."""
+
+    card: ClassVar[MethodCard]
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Which: `blocks`, one layer for each; `map`; `logits` of the source's classes."""
+        ...
+
+    def layer_scores(
+        self, support: Sequence[Tensor], class_ids: Tensor, query: Sequence[Tensor]
+    ) -> Tensor:
+        """Return the scores of the queries (n_query, n_way), from (n, width) of every layer."""
         ...
 
 
@@ -102,20 +124,56 @@ class EpisodicMethod(Protocol):
 
     card: ClassVar[MethodCard]
 
-    def build_head(self, width: int, n_way: int) -> nn.Module:
-        """Return the head for features of this width, untrained, by the global random state."""
+    def build_head(self, encoder: Any, n_way: int) -> nn.Module:
+        """Return the head that fits the encoder, untrained, by the global random state."""
         ...
 
     def answer(self, encoder: nn.Module, head: nn.Module, task: Task) -> Tensor:
         """Return the scores of the queries (n_query, n_way), higher is better, with gradients."""
         ...
 
-    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
-        """Return what the training lowers."""
+
+@dataclass(frozen=True)
+class EpisodeLoss:
+    """What a training lowers, and the scores of the queries that came with it."""
+
+    loss: Tensor
+    scores: Tensor
+
+
+@runtime_checkable
+class OwnLoss(Protocol):
+    """An episodic method that lowers something else than the cross-entropy of its scores."""
+
+    def training_loss(self, encoder: Any, head: Any, episode: Episode) -> EpisodeLoss:
+        """Return the loss of an episode, with gradients; modules as the caller's mode has them."""
         ...
 
 
-Method = FeatureMethod | ImageMethod | EpisodicMethod
+class TaskAugmentation(Protocol):
+    """What a task becomes before it is learnt: an episode in, an episode out.
+
+    A method has one as `task_augmentation`. It may follow the loss's gradients to the pixels, and
+    it may change how the modules compute for as long as the context lasts; weights stay.
+    """
+
+    name: str  # its random numbers are its own
+
+    def augmented(
+        self,
+        encoder: Any,
+        head: nn.Module,
+        loss: Callable[[Episode], Tensor],
+        episode: Episode,
+        generator: Generator,
+    ) -> AbstractContextManager[Episode]:
+        """Give the episode that is learnt; inside the context it is."""
+        ...
+
+
+# What needs no encoder while it answers: an image is embedded once for all episodes.
+FrozenMethod = FeatureMethod | LayerMethod
+Method = FeatureMethod | LayerMethod | ImageMethod | EpisodicMethod
 
 METHODS: Registry[type[Any]] = Registry(
     "method", "appl.rivals", "appl.transduction", "appl.solver.rows"

@@ -9,6 +9,7 @@ from appl.encoders._registry import ENCODERS, EncoderEntry, HubFile, from_spec
 from appl.encoders._spec import EncoderSpec
 from appl.encoders._timm import from_timm
 from appl.encoders.describing import Describer, sizes_side_by_side
+from appl.encoders.kept import KeptFeatures, Kind, features_of, layers_of
 
 __all__ = [
     "CACHE_BATCH",
@@ -21,13 +22,17 @@ __all__ = [
     "EncoderMeta",
     "EncoderSpec",
     "HubFile",
+    "KeptFeatures",
+    "Kind",
     "Recommended",
     "WeightsSource",
     "bring",
+    "features_of",
     "file_digest",
     "from_module",
     "from_spec",
     "from_timm",
     "import_resnet10",
+    "layers_of",
     "sizes_side_by_side",
 ]

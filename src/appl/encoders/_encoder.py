@@ -158,6 +158,22 @@ class Encoder(nn.Module):
             outputs[name] = pixels
         return outputs
 
+    def layers(self, pixels: Tensor, n_layers: int) -> list[Tensor]:
+        """Return the pooled outputs of the last `n_layers` stages, or of all, in their order."""
+        outputs = list(self.stage_outputs(pixels).values())
+        return [self.pool(maps) for maps in outputs[-n_layers:]]
+
+    @torch.no_grad()
+    def layer_widths(self, n_layers: int) -> list[int]:
+        """Return how wide these are, found by one blank image."""
+        modes = [(module, module.training) for module in self.modules()]
+        side = -(-self.meta.min_px // self.meta.multiple_px) * self.meta.multiple_px
+        blank = torch.zeros(1, 3, side, side)
+        widths = [layer.shape[1] for layer in self.eval().layers(self.normalise(blank), n_layers)]
+        for module, mode in modes:
+            module.training = mode
+        return widths
+
     def parameters_of(self, kind: str, from_stage: int = 0) -> list[nn.Parameter]:
         """List the parameters of the stages from `from_stage` on: all, weights or norms.
 

@@ -57,6 +57,11 @@ class BasicBlock(nn.Module):
                 WideConv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out)
             )
 
+    def output_norms(self) -> list[nn.BatchNorm2d]:
+        """List the norms whose outputs are added up: the second, and the shortcut's."""
+        modules = (self.norm2, *self.shortcut.modules())
+        return [norm for norm in modules if isinstance(norm, nn.BatchNorm2d)]
+
     def forward(self, x: Tensor) -> Tensor:
         """Return a map of n_out channels, 1/stride the size."""
         y = self.relu(self.norm1(self.conv1(x)))

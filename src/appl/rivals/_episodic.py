@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from appl.core.episode import Task
+from appl.core.episode import Episode, Task
 from appl.encoders import Encoder
 from appl.errors import SettingsError, TaskError
 
@@ -27,9 +27,27 @@ def task_maps(encoder: Encoder, task: Task) -> tuple[Tensor, Tensor]:
     return _parted(maps.to(torch.promote_types(maps.dtype, torch.float32)), task)
 
 
+def task_layers(encoder: Encoder, task: Task, n_layers: int) -> list[tuple[Tensor, Tensor]]:
+    """Return the pooled outputs of the last stages, as `task_vectors` for each of them."""
+    layers = encoder.layers(encoder.normalise(task.images()), n_layers)
+    return [_parted(layer, task) for layer in layers]
+
+
 def query_cross_entropy(scores: Tensor, query_class_ids: Tensor) -> Tensor:
     """Return the mean cross-entropy of the queries."""
     return F.cross_entropy(scores, query_class_ids.to(scores.device))
+
+
+def source_classes(episode: Episode, n_source_classes: int) -> Tensor:
+    """Return which of the source's classes the task's classes are (n_way,), for a training."""
+    if episode.source_ids is None:
+        raise TaskError("the episode does not say which classes of the source it holds")
+    if int(episode.source_ids.max()) >= n_source_classes:
+        raise SettingsError(
+            f"the source has more than n_source_classes = {n_source_classes} training classes; "
+            "raise it in method_settings"
+        )
+    return episode.source_ids
 
 
 def check_n_way(n_way: int, task: Task) -> None:

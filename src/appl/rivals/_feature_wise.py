@@ -1,20 +1,40 @@
 """Feature-wise transformation (Tseng et al., 2020): noise inside the encoder, in training only.
 
-y = γ ⊙ x + β with γ ~ N(1, 0.3²) and β ~ N(0, 0.5²) for every channel, after the second batch norm
-of each residual block and after that of its shortcut. One draw serves a whole episode, as if it
-came from another domain.
+y = γ ⊙ x + β with γ ~ N(1, 0.3²) and β ~ N(0, 0.5²) for every channel, after the batch norms in
+which a block ends: in ResNet10 the second, and the shortcut's. One draw serves a whole episode, as
+if it came from another domain.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
+from appl.core.episode import Episode
 from appl.encoders import Encoder
-from appl.encoders.resnet10 import BasicBlock
 from appl.errors import SettingsError
+
+
+class FeatureWise:
+    """The noise as a task augmentation: images stay, the encoder sees them in another domain."""
+
+    name = "feature-wise"
+
+    @contextmanager
+    def augmented(
+        self,
+        encoder: Encoder,
+        head: nn.Module,  # noqa: ARG002
+        loss: Callable[[Episode], Tensor],  # noqa: ARG002
+        episode: Episode,
+        generator: Generator,
+    ) -> Iterator[Episode]:
+        """Give the episode as it is, with noise in the encoder."""
+        with feature_wise_transformation(encoder, generator):
+            yield episode
 
 
 @contextmanager
@@ -44,19 +64,22 @@ def feature_wise_transformation(
 
 
 def noise_sites(encoder: Encoder) -> list[nn.BatchNorm2d]:
-    """List each residual block's second batch norm and its shortcut's: seven in ResNet10."""
-    blocks = [module for module in encoder.modules() if isinstance(module, BasicBlock)]
-    if not blocks:
-        raise SettingsError(
-            f"{encoder.meta.name} has no residual blocks as ResNet10 has, "
-            "after whose batch norms the feature-wise transformation stands; train resnet10"
-        )
-    return [
-        norm
-        for block in blocks
-        for norm in (block.norm2, *block.shortcut.modules())
-        if isinstance(norm, nn.BatchNorm2d)
+    """List the batch norms in which the encoder's blocks end: seven in ResNet10.
+
+    A block says so itself by `output_norms`; where none does, it is the last norm of each stage.
+    """
+    blocks: list[Any] = [m for m in encoder.modules() if hasattr(m, "output_norms")]
+    told = [block.output_norms() for block in blocks]
+    norms = [
+        [m for m in stage.modules() if isinstance(m, nn.BatchNorm2d)] for stage in encoder.stages
     ]
+    sites = [norm for block in told for norm in block] or [found[-1] for found in norms if found]
+    if not sites:
+        raise SettingsError(
+            f"{encoder.meta.name} has no batch norms of maps, after which the feature-wise "
+            "transformation stands; train an encoder that has"
+        )
+    return sites
 
 
 def _transform(

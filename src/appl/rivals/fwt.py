@@ -1,13 +1,14 @@
 """FWT (Tseng et al., 2020): five methods trained with noise in the encoder, tested without.
 
-A row is its host with other weights. The training loop reads `feature_wise` and draws the noise
-once an episode (`_feature_wise`); nothing of it is left in an answer.
+A row is its host with other weights. The training loop reads `task_augmentation`, which draws
+the noise once an episode; nothing of it is left in an answer.
 """
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from appl.core.methods import METHODS, MethodCard
+from appl.rivals._feature_wise import FeatureWise
 from appl.rivals.gnn import GNN
 from appl.rivals.matching import Matching
 from appl.rivals.prototypical import Prototypical
@@ -31,7 +32,7 @@ class MatchingFWT(Matching):
     """Cross-Domain Few-Shot Classification via Learned Feature-Wise Transformation, MatchingNet."""
 
     card: ClassVar = _card(Matching.card)
-    feature_wise: ClassVar[bool] = True
+    task_augmentation: ClassVar = FeatureWise()
 
 
 @METHODS.register("prototypical_fwt")
@@ -40,7 +41,7 @@ class PrototypicalFWT(Prototypical):
     """The same with ProtoNet, which the paper left out and others added."""
 
     card: ClassVar = _card(Prototypical.card)
-    feature_wise: ClassVar[bool] = True
+    task_augmentation: ClassVar = FeatureWise()
 
 
 @METHODS.register("relation_fwt")
@@ -49,7 +50,7 @@ class RelationFWT(Relation):
     """The same with RelationNet."""
 
     card: ClassVar = _card(Relation.card)
-    feature_wise: ClassVar[bool] = True
+    task_augmentation: ClassVar = FeatureWise()
 
 
 @METHODS.register("gnn_fwt")
@@ -58,7 +59,7 @@ class GNNFWT(GNN):
     """The same with the graph network, the strongest host."""
 
     card: ClassVar = _card(GNN.card)
-    feature_wise: ClassVar[bool] = True
+    task_augmentation: ClassVar = FeatureWise()
 
 
 @METHODS.register("tpn_fwt")
@@ -67,4 +68,4 @@ class TPNFWT(TPN):
     """The same with TPN, which the paper left out and others added."""
 
     card: ClassVar = _card(TPN.card)
-    feature_wise: ClassVar[bool] = True
+    task_augmentation: ClassVar = FeatureWise()

@@ -14,7 +14,7 @@ from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.encoders import Encoder
 from appl.encoders.batch_statistics import own_statistics
-from appl.rivals._episodic import check_n_way, query_cross_entropy, task_vectors
+from appl.rivals._episodic import check_n_way, task_vectors
 from appl.settings.checks import check_ranges, setting
 
 # Pairs of nodes, where the statistics allow parts: near the size of the cache, twice as fast as
@@ -60,9 +60,9 @@ class GNN:
             return "transductive"
         return "batchnorm" if self.batch_norm == "batch" else self.card.takes
 
-    def build_head(self, width: int, n_way: int) -> "GraphNetwork":
+    def build_head(self, encoder: Encoder, n_way: int) -> "GraphNetwork":
         """Return the graph network, for tasks of `n_way` classes only."""
-        return GraphNetwork(width, n_way, self.n_features, self.n_hidden, self.n_grown)
+        return GraphNetwork(encoder.meta.width, n_way, self.n_features, self.n_hidden, self.n_grown)
 
     def answer(self, encoder: Encoder, head: "GraphNetwork", task: Task) -> Tensor:
         """Return the output of the queries' nodes."""
@@ -75,6 +75,12 @@ class GNN:
             return self._scores(head.embed(features), head, task)
 
     def _scores(self, nodes: Tensor, head: "GraphNetwork", task: Task) -> Tensor:
+        graphs, support, order = self.groups(nodes, task)
+        scores = torch.cat([head(part, support) for part in _parts(graphs, support, head)])
+        return self.of_queries(scores, order, task)
+
+    def groups(self, nodes: Tensor, task: Task) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query nodes by graph (n_graphs, size, …), support nodes, the queries' order."""
         class_ids = task.class_ids.to(nodes.device)
         labels = F.one_hot(class_ids, task.n_way).to(nodes)
         labels = torch.cat([labels, labels.new_zeros(task.n_query, task.n_way)])
@@ -85,13 +91,19 @@ class GNN:
         # The last group is filled up with queries that have their answer elsewhere.
         n_graphs = -(-task.n_query // size)
         groups = query[order[torch.arange(n_graphs * size) % task.n_query].to(query.device)]
-        graphs = groups.view(n_graphs, size, -1)
-        scores = torch.cat([head(part, support) for part in _parts(graphs, support, head)])
+        return groups.view(n_graphs, size, -1), support, order
+
+    def of_queries(self, scores: Tensor, order: Tensor, task: Task) -> Tensor:
+        """Bring scores (n_graphs, size, n_way) into the task's order (n_query, n_way)."""
         return scores.flatten(0, 1)[: task.n_query][order.argsort().to(scores.device)]
 
-    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the queries."""
-        return query_cross_entropy(scores, query_class_ids)
+
+@dataclass(frozen=True)
+class Step:
+    """What a layer starts from: nodes (n_graphs, n, width) and the weights of their edges."""
+
+    nodes: Tensor
+    adjacency: Tensor
 
 
 class GraphNetwork(nn.Module):
@@ -101,7 +113,7 @@ class GraphNetwork(nn.Module):
         self, width: int, n_way: int, n_features: int, n_hidden: int, n_grown: int
     ) -> None:
         super().__init__()
-        self.n_way = n_way
+        self.n_way, self.n_grown = n_way, n_grown
         self.embed = nn.Sequential(nn.Linear(width, n_features), nn.BatchNorm1d(n_features))
         widths = [n_features + n_way + layer * n_grown for layer in range(3)]
         self.adjacencies = nn.ModuleList(Adjacency(n_in, n_hidden) for n_in in widths)
@@ -114,11 +126,17 @@ class GraphNetwork(nn.Module):
     def forward(self, groups: Tensor, support: Tensor) -> Tensor:
         """Return (n_graphs, n, n_way) of query nodes (n_graphs, n, …) among the supports'."""
         nodes = torch.cat([groups, support.expand(len(groups), *support.shape)], 1)
+        return self.run(nodes)[0][:, : groups.shape[1]]
+
+    def run(self, nodes: Tensor) -> tuple[Tensor, list[Step]]:
+        """Return (n_graphs, n, n_way) of all nodes, and what every layer started from."""
+        steps = []
         for adjacency, layer in zip(self.adjacencies, self.layers, strict=True):
-            gathered = torch.cat([nodes, adjacency(nodes) @ nodes], 2)
+            steps.append(Step(nodes, adjacency(nodes)))
+            gathered = torch.cat([nodes, steps[-1].adjacency @ nodes], 2)
             output = layer(gathered.flatten(0, 1)).unflatten(0, nodes.shape[:2])
             nodes = torch.cat([nodes, output], 2)
-        return nodes[:, : groups.shape[1], -self.n_way :]
+        return nodes[..., -self.n_way :], steps
 
 
 class Adjacency(nn.Module):

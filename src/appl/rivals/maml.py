@@ -54,9 +54,9 @@ class MAML:
         """The card's tag, save where queries are normalised by remembered statistics."""
         return "none" if self.batch_norm == "running" else self.card.takes
 
-    def build_head(self, width: int, n_way: int) -> nn.Linear:
+    def build_head(self, encoder: Encoder, n_way: int) -> nn.Linear:
         """Return a linear layer, for tasks of `n_way` classes only."""
-        head = nn.Linear(width, n_way)
+        head = nn.Linear(encoder.meta.width, n_way)
         nn.init.zeros_(head.bias)
         return head
 
@@ -72,9 +72,9 @@ class MAML:
             scores: Tensor = functional_call(network, weights, (query,))
         return scores
 
-    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
-        """Return the mean cross-entropy: of the queries, and of the supports in the inner steps."""
-        return query_cross_entropy(scores, query_class_ids)
+    def inner_loss(self, scores: Tensor, class_ids: Tensor) -> Tensor:
+        """Return what the inner steps lower: the mean cross-entropy of the supports."""
+        return query_cross_entropy(scores, class_ids)
 
     def _adapted(
         self, network: nn.Module, pixels: Tensor, class_ids: Tensor, n_steps: int
@@ -88,7 +88,8 @@ class MAML:
         }
         with torch.enable_grad():
             for _ in range(n_steps):
-                loss = self.loss(functional_call(network, weights, (pixels,)), class_ids)
+                scores = functional_call(network, weights, (pixels,))
+                loss = self.inner_loss(scores, class_ids)
                 # Without create_graph a step's graph is gone when it is done: first order keeps
                 # one at a time, second order all of them until the queries' loss.
                 gradients = torch.autograd.grad(loss, list(weights.values()), create_graph=second)

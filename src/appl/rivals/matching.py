@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from appl.core.draws import content_draws
-from appl.core.episode import Task
-from appl.core.methods import METHODS, MethodCard
+from appl.core.episode import Episode, Task
+from appl.core.methods import METHODS, EpisodeLoss, MethodCard
 from appl.encoders import Encoder
 from appl.rivals._episodic import task_vectors
 from appl.settings.checks import check_ranges, setting
@@ -44,9 +44,9 @@ class Matching:
     def __post_init__(self) -> None:
         check_ranges(self)
 
-    def build_head(self, width: int, n_way: int) -> nn.Module:  # noqa: ARG002
+    def build_head(self, encoder: Encoder, n_way: int) -> nn.Module:  # noqa: ARG002
         """Return the two LSTMs; any number of classes."""
-        return FullContext(width) if self.full_context else nn.Identity()
+        return FullContext(encoder.meta.width) if self.full_context else nn.Identity()
 
     def answer(self, encoder: Encoder, head: nn.Module, task: Task) -> Tensor:
         """Return log(p + 1e-6)."""
@@ -62,9 +62,10 @@ class Matching:
         probs = attention @ F.one_hot(class_ids, task.n_way).to(attention)
         return torch.log(probs + 1e-6)
 
-    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
+    def training_loss(self, encoder: Encoder, head: nn.Module, episode: Episode) -> EpisodeLoss:
         """Return the mean of −log(p + 1e-6) of the right class."""
-        return F.nll_loss(scores, query_class_ids.to(scores.device))
+        scores = self.answer(encoder, head, episode.task)
+        return EpisodeLoss(F.nll_loss(scores, episode.query_class_ids.to(scores.device)), scores)
 
 
 class FullContext(nn.Module):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from appl.core.episode import Task
 from appl.core.methods import METHODS, MethodCard
 from appl.encoders import Encoder
-from appl.rivals._episodic import query_cross_entropy, task_vectors
+from appl.rivals._episodic import task_vectors
 from appl.rivals._simplex_qp import svm_dual
 from appl.settings.checks import check_ranges, setting
 
@@ -44,7 +44,7 @@ class MetaOpt:
     def __post_init__(self) -> None:
         check_ranges(self)
 
-    def build_head(self, width: int, n_way: int) -> "Scale":  # noqa: ARG002
+    def build_head(self, encoder: Encoder, n_way: int) -> "Scale":  # noqa: ARG002
         """Return γ; any number of classes."""
         return Scale()
 
@@ -65,10 +65,6 @@ class MetaOpt:
             alpha = torch.linalg.solve(z @ z.mT + self.penalty * eye, labels)
         scores: Tensor = head((query.double() @ z.mT @ alpha).to(query))
         return scores
-
-    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the queries."""
-        return query_cross_entropy(scores, query_class_ids)
 
 
 class Scale(nn.Module):

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from appl.core.distances import class_means
-from appl.core.episode import Task
-from appl.core.methods import METHODS, MethodCard
+from appl.core.episode import Episode, Task
+from appl.core.methods import METHODS, EpisodeLoss, MethodCard
 from appl.encoders import Encoder
 from appl.rivals._episodic import query_cross_entropy, task_maps
 from appl.settings.checks import check_ranges, setting
@@ -49,9 +49,9 @@ class Relation:
         """The card's tag, save where the head remembers its statistics."""
         return "none" if self.batch_norm == "running" else self.card.takes
 
-    def build_head(self, width: int, n_way: int) -> "Comparison":  # noqa: ARG002
+    def build_head(self, encoder: Encoder, n_way: int) -> "Comparison":  # noqa: ARG002
         """Return the comparison; any number of classes."""
-        return Comparison(width, self.n_hidden, remembers=self.batch_norm == "running")
+        return Comparison(encoder.meta.width, self.n_hidden, remembers=self.batch_norm == "running")
 
     def answer(self, encoder: Encoder, head: nn.Module, task: Task) -> Tensor:
         """Return the relation scores before the sigmoid, which changes no order."""
@@ -60,6 +60,11 @@ class Relation:
         means = class_means(support.flatten(1), class_ids, task.n_way)
         scores: Tensor = head(means.view(-1, *support.shape[1:]), query)
         return scores
+
+    def training_loss(self, encoder: Encoder, head: nn.Module, episode: Episode) -> EpisodeLoss:
+        """Return the loss of the setting `loss_form`."""
+        scores = self.answer(encoder, head, episode.task)
+        return EpisodeLoss(self.loss(scores, episode.query_class_ids), scores)
 
     def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
         """Return the squared error of the sigmoids over all pairs, or the cross-entropy."""

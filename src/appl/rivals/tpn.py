@@ -14,7 +14,7 @@ from appl.core.methods import METHODS, MethodCard
 from appl.core.propagation import diffuse
 from appl.encoders import Encoder
 from appl.encoders.batch_statistics import own_statistics
-from appl.rivals._episodic import query_cross_entropy, task_maps
+from appl.rivals._episodic import task_maps
 from appl.settings.checks import check_ranges, setting
 
 LEAST_SIGMA = 1e-4  # a scale of zero would tear its image out of the graph for good
@@ -48,8 +48,9 @@ class TPN:
     def __post_init__(self) -> None:
         check_ranges(self)
 
-    def build_head(self, width: int, n_way: int) -> nn.Module:  # noqa: ARG002
+    def build_head(self, encoder: Encoder, n_way: int) -> nn.Module:  # noqa: ARG002
         """Return the network that gives σ; any number of classes."""
+        width = encoder.meta.width
         return nn.Sequential(
             *(nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()),
             nn.MaxPool2d(2, padding=1),
@@ -61,7 +62,7 @@ class TPN:
         )
 
     def answer(self, encoder: Encoder, head: nn.Module, task: Task) -> Tensor:
-        """Return the queries' rows of F, not normalised."""
+        """Return the queries' rows of F, not normalised: the loss takes them as logits."""
         own = own_statistics(encoder, head) if self.batch_norm == "batch" else nullcontext()
         with own:
             maps = torch.cat(task_maps(encoder, task))
@@ -75,10 +76,6 @@ class TPN:
         start = torch.cat([start, start.new_zeros(task.n_query, task.n_way)])
         spread = diffuse(nearest_weights(points, self.n_neighbours), start, self.alpha)
         return spread[task.n_support :].to(maps)
-
-    def loss(self, scores: Tensor, query_class_ids: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the queries, F taken as logits."""
-        return query_cross_entropy(scores, query_class_ids)
 
 
 def nearest_weights(points: Tensor, n_neighbours: int) -> Tensor:

@@ -24,6 +24,12 @@ class PretrainSettings:
     momentum: float = setting(0.9, "of SGD with Nesterov's correction", 0, 1)
     weight_decay: float = setting(5e-4, "on every weight that is not a norm or a bias", 0)
     label_smoothing: float = setting(0.1, "probability spread over the other classes", 0, 1)
+    spectral_weight: float = setting(
+        0.0,
+        "of the squared singular values of a batch's features, summed, per image (BSR); published: "
+        "0.001 on the sum over 16 images, here 0.016",
+        0,
+    )
     distillation_weight: float = setting(
         0.0, "weight of the starting weights' class probabilities, beside the true classes", 0
     )

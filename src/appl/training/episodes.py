@@ -117,10 +117,12 @@ def train_on_episodes(
     on_task: OnTask,
     on_epoch: OnEpoch,
     features: ViewFeatures | None = None,
+    patience: int = 0,
 ) -> EpisodicTraining[T]:
     """Train, or go on from the checkpoint in `folder`; keeps `last.pt` and `best.pt` there.
 
-    With the features of all views, tasks hold these in the place of images.
+    With the features of all views, tasks hold these in the place of images. After `patience` tasks
+    without a rise of validation the training ends (0: never).
     """
     processes.check_divides("n_tasks", settings.n_tasks)
     run = EpisodicTraining(trainer)
@@ -133,6 +135,8 @@ def train_on_episodes(
     loading_s, began = 0.0, perf_counter()
     first = run.history[-1].epoch + 1 if run.history else 0
     for epoch in range(first, settings.n_epochs + 1):
+        if patience and n_tasks_since_best(run.history, settings.n_tasks) >= patience:
+            break
         if epoch > 0:
             trainer.start_epoch()
             for index in range(processes.rank, settings.n_tasks, processes.n_processes):
@@ -160,6 +164,14 @@ def train_on_episodes(
     return run
 
 
+def n_tasks_since_best(history: list[TrainedEpoch], n_tasks: int) -> int:
+    """Return how many tasks were learnt after the validation that none has exceeded yet."""
+    if not history:
+        return 0
+    best = max(history, key=lambda epoch: epoch.validation_accuracy)  # the first of equals
+    return (history[-1].epoch - best.epoch) * n_tasks
+
+
 def draw_task(
     source: PackedImages,
     class_names: list[str],
@@ -183,14 +195,10 @@ def draw_task(
     )
     place = (settings.seed, "augment", epoch, index)
     images = torch.cat([draw.support, draw.query])
-    if settings.n_views:
-        generator = generator_for(*place)
-        view = torch.randint(settings.n_views, images.shape, generator=generator)
-    else:
-        view = torch.zeros_like(images)
     if features is not None:
-        seen = features.of(images, view)
+        seen = features.of_task(images, settings.n_views, generator_for(*place))
     elif settings.n_views:
+        view = torch.randint(settings.n_views, images.shape, generator=generator_for(*place))
         seen = views_of(source, images, view)
     elif settings.augment:
         draws = generator_draws(len(images), generator_for(*place))
@@ -198,7 +206,11 @@ def draw_task(
     else:
         seen = source.images(images)
     support, query = seen.split([len(draw.support), len(draw.query)])
-    return Episode(Task(support, draw.class_ids, query), draw.query_class_ids)
+    # Classes count from 0 in the order of the supports.
+    first = [int((draw.class_ids == c).nonzero()[0]) for c in range(settings.n_way)]
+    names = [source.class_names[i] for i in source.class_ids[draw.support[first]].tolist()]
+    source_ids = torch.tensor([class_names.index(name) for name in names])
+    return Episode(Task(support, draw.class_ids, query), draw.query_class_ids, source_ids)
 
 
 def _mean_record(records: list[Any], trainer: Trainer, processes: Processes) -> Any:

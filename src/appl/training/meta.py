@@ -41,7 +41,7 @@ class APPLTrainer(MetaTrainer):
         encoded = self._encoded or self.validation.encoded(self.encoder)
         if self.settings.keeps_encoder:
             self._encoded = encoded  # once for all validations
-        return encoded.accuracy(self._prototypes)
+        return encoded.prototype_accuracy(self._prototypes)
 
     def _prototypes(self, support: Tensor, class_ids: Tensor) -> Tensor:
         device = self.pcn.linear.weight.device

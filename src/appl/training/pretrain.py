@@ -153,6 +153,14 @@ def one_cycle(step: int, n_steps: int, settings: PretrainSettings) -> float:
     return settings.peak_rate * 0.5 * (1 + math.cos(math.pi * (step - rise) / (n_steps - rise)))
 
 
+def squared_singular_values(features: Tensor) -> Tensor:
+    """Return Σ σ_i² of a batch's features (n, width): what BSR holds down.
+
+    It is the sum of all squared entries; no decomposition is needed.
+    """
+    return features.square().sum()
+
+
 def _training_images(
     source: PackedImages, class_names: list[str], settings: PretrainSettings
 ) -> tuple[Tensor, Tensor]:
@@ -200,6 +208,8 @@ def _step(
         quarters = batch.quarters.to(features.device)
         turn_loss = F.cross_entropy(run.turn_head(features), quarters, weight)
         loss = loss + settings.rotation_weight * turn_loss
+    if settings.spectral_weight:
+        loss = loss + settings.spectral_weight * squared_singular_values(features) / len(features)
     if run.teacher is not None:
         head_loss, distance = run.teacher.losses(
             pixels, targets, scores, settings.distillation_temperature

@@ -15,7 +15,7 @@ from appl.core.distances import squared_distances
 from appl.core.episode import Task, right_answers
 from appl.datasets.episodes import EpisodeDraw, draw_episode
 from appl.datasets.packed import PackedImages
-from appl.encoders import CACHE_BATCH, Encoder
+from appl.encoders import CACHE_BATCH, Encoder, Kind, features_of
 from appl.errors import DataError
 
 N_WAY, N_SHOT, N_QUERY = 5, 5, 15
@@ -62,16 +62,19 @@ class ValidationEpisodes:
 
         The encoder is left in eval mode: batch norms use what they remember.
         """
-        return self.encoded(encoder).accuracy(prototypes)
+        return self.encoded(encoder).prototype_accuracy(prototypes)
 
     @torch.no_grad()
-    def encoded(self, encoder: Encoder) -> "EncodedEpisodes":
+    def encoded(self, encoder: Encoder, kind: Kind = "vector") -> "EncodedEpisodes":
         """Encode every image of the episodes once; the encoder is left in eval mode."""
         encoder.eval()
         draws = self.draws()
         used = torch.cat([torch.cat([draw.support, draw.query]) for draw in draws]).unique()
         features = torch.cat(
-            [encoder.encode(self.source.images(part)).cpu() for part in used.split(8 * CACHE_BATCH)]
+            [
+                features_of(encoder, self.source.images(part), kind).cpu()
+                for part in used.split(8 * CACHE_BATCH)
+            ]
         )
         place = torch.full((len(self.source.class_ids),), -1)
         place[used] = torch.arange(len(used))
@@ -83,12 +86,31 @@ class EncodedEpisodes:
     """Validation episodes on features."""
 
     draws: list[EpisodeDraw]
-    features: Tensor  # (n, width) of the images that are used
+    features: Tensor  # (n, …) of the images that are used
     place: Tensor  # (n_images,) row of an image in `features`
 
     @torch.no_grad()
-    def accuracy(self, prototypes: Prototypes) -> tuple[float, float]:
-        """Return mean and 95 % half-width of the accuracy in % of the nearest prototype."""
+    def accuracy(self, answer: Callable[[Task], Tensor]) -> tuple[float, float]:
+        """Return mean and 95 % half-width of the accuracy in % of a method on kept features."""
+        return _summary(
+            [
+                (
+                    answer(
+                        Task(
+                            self.features[self.place[draw.support]],
+                            draw.class_ids,
+                            self.features[self.place[draw.query]],
+                        )
+                    ),
+                    draw.query_class_ids,
+                )
+                for draw in self.draws
+            ]
+        )
+
+    @torch.no_grad()
+    def prototype_accuracy(self, prototypes: Prototypes) -> tuple[float, float]:
+        """Return the same of the nearest prototype."""
         answers = []
         for draw in self.draws:
             found = prototypes(self.features[self.place[draw.support]], draw.class_ids)

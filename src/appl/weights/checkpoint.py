@@ -12,7 +12,9 @@ from appl.core.files import write_atomically
 from appl.errors import WeightsError
 
 # Keys that go into the header of exported weights.
-PROVENANCE = ("training", "settings", "history", "images", "started_from", "n_processes")
+PROVENANCE = (
+    "training", "settings", "history", "head_history", "images", "started_from", "n_processes",
+)  # fmt: skip
 
 
 def write_checkpoint(path: Path, content: dict[str, Any], *copies: Path) -> None:

@@ -37,6 +37,7 @@ class Pretrained:
     holds_pcn: bool = True  # whether the file had one; else it is a class mean of ours
     sha256: str = ""  # of the file, where there is one
     beside: tuple[Encoder, ...] = ()  # further encoders, which see the same images at their sizes
+    class_head: nn.Linear | None = None  # what classified the source in the encoder's training
 
     @property
     def encoders(self) -> tuple[Encoder, ...]:
@@ -56,7 +57,8 @@ class Pretrained:
     @property
     def modules(self) -> list[nn.Module]:
         """All that has weights."""
-        return [self.encoder, self.pcn, *([self.head.module] if self.head else []), *self.beside]
+        heads = [self.head.module if self.head else None, self.class_head]
+        return [self.encoder, self.pcn, *(head for head in heads if head is not None), *self.beside]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -90,6 +92,9 @@ def save_weights(path: Path, pretrained: Pretrained, *, exact: bool = False) -> 
     if head is not None:
         tensors |= _named(head.module, "head.", exact)
         header["head"] = [head.name, head.settings, head.n_way]
+    if pretrained.class_head is not None:
+        tensors |= _named(pretrained.class_head, "class_head.", exact)
+        header["n_source_classes"] = pretrained.class_head.out_features
     # In one entry: safetensors writes several in any order, and the same weights would not always
     # be the same file.
     text = json.dumps(header, sort_keys=True)
@@ -119,14 +124,18 @@ def load_weights(path: Path, own: Encoder | None = None) -> Pretrained:
     head = None
     if "head" in header:
         name, settings, n_way = header["head"]
-        head = build_head(name, settings, n_way, encoder.meta.width)
+        head = build_head(name, settings, n_way, encoder)
     modules: dict[str, nn.Module] = {"encoder.": encoder, "pcn.": pcn}
+    class_head = None
+    if "n_source_classes" in header:
+        class_head = nn.Linear(encoder.meta.width, header["n_source_classes"])
+        modules["class_head."] = class_head.eval()
     if head is not None:
         modules["head."] = head.module.eval()
     for prefix, module in modules.items():
         state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
         load_state(module, state, f"{path} does not fit {header['encoder']}")
-    return Pretrained(encoder.eval(), pcn.eval(), header["provenance"], head)
+    return Pretrained(encoder.eval(), pcn.eval(), header["provenance"], head, class_head=class_head)
 
 
 def load_state(module: nn.Module, state: dict[str, Any], complaint: str) -> None:

@@ -14,6 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from appl.core.blank import Blank
 from appl.encoders import (
     ENCODERS,
@@ -92,7 +94,7 @@ def load_file(path: Path, own: Encoder | None = None) -> Pretrained:
 
 
 def weights_digest(pretrained: Pretrained) -> str:
-    """Identify encoder, PCN and head by their values."""
+    """Identify encoder, PCN and heads by their values."""
     digest = hashlib.sha256()
     for module in pretrained.modules:
         for name, value in sorted(module.state_dict().items()):
@@ -140,13 +142,17 @@ def _from_checkpoint(path: Path) -> Pretrained:
     head = None
     if "head" in saved:
         chosen = saved["settings"]
-        head = build_head(
-            chosen["method"], chosen["method_settings"], chosen["n_way"], encoder.meta.width
-        )
+        head = build_head(chosen["method"], chosen["method_settings"], chosen["n_way"], encoder)
         load_state(head.module, saved["head"], f"{path} does not fit")
         head.module.eval()
+    class_head = None
+    if "class_head" in saved:
+        class_head = nn.Linear(encoder.meta.width, len(saved["class_head"]["bias"])).eval()
+        load_state(class_head, saved["class_head"], f"{path} does not fit")
     provenance = {key: saved[key] for key in PROVENANCE if key in saved}
-    return Pretrained(encoder.eval(), pcn.eval(), provenance, head, holds_pcn="pcn" in saved)
+    return Pretrained(
+        encoder.eval(), pcn.eval(), provenance, head, "pcn" in saved, class_head=class_head
+    )
 
 
 def _encoder_of(saved: dict[str, Any]) -> Encoder:
