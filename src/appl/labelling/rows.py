@@ -98,14 +98,19 @@ def harmless(value: object) -> object:
     return "" if value is None else value
 
 
+def unharmed(cell: str) -> str:
+    """Return a cell as it was before it was made harmless."""
+    is_escaped = cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS)
+    return cell[1:] if is_escaped else cell
+
+
 def _row(cells: dict[str, str]) -> LabelRow:
     values: dict[str, object] = {}
     for name, cell in cells.items():
         if name in ("confidence", "runner_up_confidence", "novelty"):
             values[name] = float(cell) if cell else None
         else:
-            is_escaped = cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS)
-            values[name] = cell[1:] if is_escaped else cell
+            values[name] = unharmed(cell)
     return LabelRow(**values)  # type: ignore[arg-type]
 
 

@@ -5,6 +5,8 @@ RUN/
   model/               the model
   history.*            how it came about
   corrections.csv      what a person said of single images, newest last
+  audit/               a sample of the accepted labels to look at, and what was said of it
+  certificate.json     what that says of all accepted labels
   run.json             everything needed to repeat it, and the digests of the files above
   images/              small pictures of the pile and of the examples, for the report
   work/                decoded images; gone when the run is finished
@@ -37,8 +39,10 @@ from appl.weights import Pretrained, weights_digest
 
 FORMAT = "appl-run-3"
 LABELS = "labels.csv"
+SAMPLE = "audit/sample.json"
+CERTIFICATE = "certificate.json"
 # Files whose digests the record carries.
-SEALED = (LABELS, "model/model.json", "history.json", "history.safetensors")
+SEALED = (LABELS, "model/model.json", "history.json", "history.safetensors", SAMPLE, CERTIFICATE)
 
 
 @dataclass
@@ -171,6 +175,15 @@ def open_finished(folder: Path) -> RunFolder:
     if record["state"] not in ("labelled", "finished"):
         raise DataError(f"{folder} is not finished; give its `appl label` command again")
     return RunFolder(folder, record)
+
+
+def open_to_add(folder: Path) -> RunFolder:
+    """Open a run that has labels, to put something beside them; locks the folder."""
+    run = open_finished(folder)
+    for name in SEALED:
+        run.checked(name)  # the record is written anew, with the digests of what is there
+    run.lock = _locked(folder)
+    return run
 
 
 def pile_thumbnails(folder: Path) -> Path:
