@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from appl._version import __version__
-from appl.cli import ask, bench, data, demo, encoders, episodes, label, methods, presets, train
+from appl.cli import (
+    ask,
+    audit,
+    bench,
+    data,
+    demo,
+    encoders,
+    episodes,
+    label,
+    methods,
+    presets,
+    train,
+)
 from appl.errors import ApplError
 
 app = typer.Typer(
@@ -20,6 +32,7 @@ app = typer.Typer(
 app.command("label")(label.label)
 for command in (ask.predict, ask.explain, ask.suggest, ask.doctor, ask.export):
     app.command(command.__name__)(command)
+app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
 app.command("episodes")(episodes.episodes)
 app.command("methods")(methods.methods)

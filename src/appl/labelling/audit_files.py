@@ -30,7 +30,7 @@ from appl.labelling.audit import (
     draw_sample,
     n_to_look,
 )
-from appl.labelling.corrections import Correction
+from appl.labelling.corrections import Correction, append_corrections, read_corrections
 from appl.labelling.rows import LabelRow, harmless, unharmed
 from appl.labelling.run_folder import CERTIFICATE, LABELS, SAMPLE, RunFolder
 
@@ -177,6 +177,24 @@ def judge_audit(audit: Audit, said: Mapping[int, Said]) -> Certificate:
     )
     _save(audit, certificate)
     return certificate
+
+
+def take_verdicts(run: RunFolder, path: Path) -> tuple[Certificate, int]:
+    """Read a filled-in table, certify, and keep what it teaches as corrections; return how many.
+
+    Corrections are examples when the run's `appl label` command is given again.
+    """
+    audit = find_audit(run)
+    if audit is None:
+        raise DataError(
+            f"{run.path} has no audit of its labels as they are; draw one with `appl audit "
+            f"{run.path}`"
+        )
+    certificate = judge_audit(audit, read_verdicts(audit, path))
+    new = new_corrections(lessons(audit), read_corrections(run.path))
+    if new:
+        append_corrections(run.path, new)
+    return certificate, len(new)
 
 
 def find_certificate(run: RunFolder) -> tuple[Certificate | None, bool]:

@@ -7,6 +7,7 @@ a text file of paths, or a glob. Only names are looked at here; `images` opens t
 import csv
 import glob
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,6 +112,17 @@ def images_below(folder: Path) -> Iterator[Path]:
 def shown(path: Path | str) -> str:
     """Return a path as text that every file and screen can hold; foreign bytes are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def from_shown(text: str) -> Path:
+    """Return the file that `shown` gave this text for: as it is, or with its foreign bytes."""
+    path = Path(text)
+    if "\\x" not in text or path.exists():
+        return path
+    parts = re.split(r"\\x([0-9a-f]{2})", text)
+    parts[1::2] = [os.fsdecode(bytes.fromhex(code)) for code in parts[1::2]]
+    foreign = Path("".join(parts))
+    return foreign if foreign.exists() else path
 
 
 def _class_folders(root: Path) -> dict[str, list[Path]]:

@@ -186,6 +186,16 @@ def open_to_add(folder: Path) -> RunFolder:
     return run
 
 
+@contextmanager
+def adding_to(folder: Path) -> Iterator[RunFolder]:
+    """Hold a run that has labels open, to put something beside them."""
+    run = open_to_add(folder)
+    try:
+        yield run
+    finally:
+        run.release()
+
+
 def pile_thumbnails(folder: Path) -> Path:
     """Name the stem of the pile's small pictures, in the order of the rows."""
     return folder / "images" / "pile"
