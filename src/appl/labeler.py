@@ -15,10 +15,10 @@ from PIL import Image
 
 from appl.core.compute import resolve_compute
 from appl.errors import ApplError, DataError
+from appl.exchange.importing import find_inputs
 from appl.images.decode import decode, to_square
 from appl.labelling.audit import Certificate
 from appl.labelling.audit_files import begin_audit, take_verdicts
-from appl.labelling.inputs import find_inputs
 from appl.labelling.judging import judge_files
 from appl.labelling.model import LabelModel
 from appl.labelling.rows import LabelRow, write_rows

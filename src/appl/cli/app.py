@@ -15,6 +15,7 @@ from appl.cli import (
     demo,
     encoders,
     episodes,
+    exchange,
     label,
     methods,
     presets,
@@ -30,9 +31,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("label")(label.label)
-for command in (ask.predict, ask.explain, ask.suggest, ask.doctor, ask.export):
+for command in (ask.predict, ask.explain, ask.suggest, ask.doctor):
     app.command(command.__name__)(command)
 app.command("audit")(audit.audit)
+app.command("correct")(exchange.correct)
+app.command("export")(exchange.export)
 app.command("demo")(demo.demo)
 app.command("episodes")(episodes.episodes)
 app.command("methods")(methods.methods)
