@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from appl.errors import DataError
+from appl.labelling import audit_files, run_folder
 from appl.labelling.audit_files import (
     NONE_OF_THESE,
     SAID,
@@ -134,6 +135,31 @@ def test_the_same_command_again_changes_nothing_and_more_hold_what_was_said(fold
     certificate = judge_audit(larger, dict.fromkeys(larger.waiting, Said("right")))
     assert certificate.n_looks == 2 and certificate.n_unsure == 1 and certificate.n_looked == 60
     assert len(begin_audit(run, 20).images) == 60  # what was said is not thrown away
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_kill_at_any_write_damages_nothing(folder: Path, monkeypatch, step: int) -> None:
+    run = open_to_add(folder)
+    audit = begin_audit(run, 20)
+    real, writes = audit_files.write_atomically, []
+
+    def dies(path: Path, data: bytes) -> None:
+        writes.append(path)
+        if len(writes) > step:
+            raise KeyboardInterrupt
+        real(path, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(audit_files, "write_atomically", dies)
+        patched.setattr(run_folder, "write_atomically", dies)
+        with pytest.raises(KeyboardInterrupt):
+            judge_audit(audit, dict.fromkeys(audit.images, Said("right")))
+    run.release()
+    run = open_to_add(folder)
+    again = begin_audit(run)
+    assert again.images == audit.images
+    certificate = judge_audit(again, dict.fromkeys(audit.images, Said("right")))
+    assert certificate.n_looks == 1 and find_certificate(open_finished(folder))[0] == certificate
 
 
 def test_an_audit_of_earlier_labels_is_none_of_these(folder: Path) -> None:

@@ -99,6 +99,11 @@ def test_the_report_says_what_was_found_and_when_it_no_longer_holds(run: FakeRun
     assert "Of 48 accepted labels 30 were looked at: 1 is wrong." in text
     assert "That at most 5.0% are wrong is not shown." in text
     assert "healthy 24" in text and "rust 24" in text
+    assert "More labels are wrong" not in (folder / "report.html").read_text(encoding="utf-8")
+    judge_audit(audit, dict.fromkeys(audit.images, Said("wrong")))
+    assert "30 are wrong: surely more than 5.0% of all" in " ".join(
+        Page(write_report(folder).read_text(encoding="utf-8")).parts["warnings"].split()
+    )
     opened = open_finished(folder)
     rows = opened.rows()
     run.rows = rows[::-1]

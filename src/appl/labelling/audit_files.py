@@ -165,7 +165,7 @@ def judge_audit(audit: Audit, said: Mapping[int, Said]) -> Certificate:
             f"{len(missing)} of {len(audit.images)} labels have no verdict, first that of "
             f"{audit.rows[missing[0]].path}; write right, wrong or unsure for each"
         )
-    audit.n_looks += bool(audit.waiting)
+    audit.n_looks = max(audit.n_looks + bool(audit.waiting), 1)
     audit.said = known
     certificate = certify(
         audit.sample,
@@ -297,6 +297,7 @@ def _save(audit: Audit, certificate: Certificate | None = None) -> None:
         "n_looks": audit.n_looks,
         **asdict(audit.sample),
     }
+    audit.run.unseal(SAMPLE, CERTIFICATE)
     # What was said first: it is the one thing that nobody could make again.
     if audit.said:
         write_atomically(folder / SAID, verdict_table(audit, tuple(sorted(audit.said))))

@@ -60,6 +60,15 @@ class RunFolder:
         }
         write_atomically(self.path / "run.json", json.dumps(self.record, indent=1).encode())
 
+    def unseal(self, *names: str) -> None:
+        """Forget the digests of files that are about to be written: a kill shall not damage them.
+
+        `save` seals them again.
+        """
+        known = self.record["sha256"]
+        self.record["sha256"] = {name: known[name] for name in known if name not in names}
+        write_atomically(self.path / "run.json", json.dumps(self.record, indent=1).encode())
+
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         """Note how long a stage took."""
