@@ -33,7 +33,7 @@ def test_labels_of_the_pile(fitted, tmp_path):
     assert list(frame["label"]) == [row.label for row in result]
 
 
-def test_an_audit_from_python(tmp_path):
+def test_an_audit_and_an_export_from_python(tmp_path):
     tree = write_tree(tmp_path / "given")
     labeler = new_labeler(adapt=False, target_error=0.1).fit(tree / "support", tree / "pile")
     result = labeler.label_pile()
@@ -44,6 +44,10 @@ def test_an_audit_from_python(tmp_path):
     table.write_text(filled, encoding="utf-8")
     found = result.certify(table)
     assert found.n_wrong == 0 and found.is_kept and 0 < found.at_most <= 0.2
+    # Accepted labels, handed on, are the examples of another labeler.
+    examples = result.export("parquet", tmp_path / "labels.parquet")
+    again = new_labeler(adapt=False).fit(examples, tree / "support")
+    assert len(again.model.example_names) == found.n_accepted
     result.to_html(tmp_path / "report.html")
     assert "0 are wrong" in (tmp_path / "report.html").read_text(encoding="utf-8")
 

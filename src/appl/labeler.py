@@ -15,6 +15,7 @@ from PIL import Image
 
 from appl.core.compute import resolve_compute
 from appl.errors import ApplError, DataError
+from appl.exchange.exporting import export_run
 from appl.exchange.importing import find_inputs
 from appl.images.decode import decode, to_square
 from appl.labelling.audit import Certificate
@@ -56,6 +57,12 @@ class LabelResult:
         """Write the report."""
         write_report(self.folder)
         shutil.copyfile(self.folder / "report.html", path)
+
+    def export(
+        self, to: str, out: str | Path, *, which: str | None = None, link: bool = False
+    ) -> Path:
+        """Write the labels in the format of another program, as `appl export --to` does."""
+        return export_run(self.folder, to, Path(out), which=which, link=link).path
 
     def draw_audit(
         self, n: int = 0, *, wanted: float | None = None, seed: int | None = None
