@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -113,9 +114,20 @@ def require_files(handover: Handover) -> None:
 
 def path_from(path: Path, folder: Path) -> str:
     """Return a path as a file in `folder` names it: from there if it lies below, else whole."""
-    whole = Path(os.path.realpath(path))
-    root = Path(os.path.realpath(folder))
-    return shown(whole.relative_to(root) if whole.is_relative_to(root) else whole)
+    whole, root = whole_path(path), _resolved(os.path.abspath(folder))  # noqa: PTH100
+    below = os.path.join(root, "")  # noqa: PTH118  a hundred thousand times: no objects
+    return shown(whole.removeprefix(below))
+
+
+def whole_path(path: Path) -> str:
+    """Return where a file lies; a link to a file stays one."""
+    folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
+    return os.path.join(_resolved(folder), name)  # noqa: PTH118
+
+
+@lru_cache(maxsize=4096)
+def _resolved(folder: str) -> str:
+    return os.path.realpath(folder)
 
 
 def path_in(text: str, folder: Path) -> Path:

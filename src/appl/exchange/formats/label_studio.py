@@ -15,7 +15,14 @@ from xml.sax.saxutils import quoteattr
 
 from appl.errors import DataError
 from appl.exchange.format import FORMATS, Format
-from appl.exchange.labelled import NONE_OF_THESE, Handover, LabelledImage, Statement, path_in
+from appl.exchange.labelled import (
+    NONE_OF_THESE,
+    Handover,
+    LabelledImage,
+    Statement,
+    path_in,
+    whole_path,
+)
 from appl.exchange.reading import read_json
 from appl.images.decode import SUFFIXES
 from appl.labelling.inputs import shown
@@ -26,7 +33,7 @@ LOCAL = "/data/local-files/?d="
 
 def write(handover: Handover, made: Path, out: Path) -> str:
     """Write tasks and setup."""
-    paths = [Path(os.path.realpath(image.path)) for image in handover.images]
+    paths = [Path(whole_path(image.path)) for image in handover.images]
     root = Path(os.path.commonpath([path.parent for path in paths]))
     tasks = [
         _task(image, path, path.relative_to(root), handover.version)
