@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -167,11 +168,13 @@ def test_an_audit_of_earlier_labels_is_none_of_these(folder: Path) -> None:
     audit = begin_audit(run, 20)
     judge_audit(audit, dict.fromkeys(audit.images, Said("right")))
     rows = read_rows(folder / LABELS)
-    write_rows(folder / LABELS, rows[::-1])
+    write_rows(folder / LABELS, [replace(rows[0], label=CLASSES[1]), *rows[1:]])  # not accepted
     run.save()
     assert find_certificate(run) == (None, True) and find_audit(run) is None
     again = begin_audit(run, 20)
     assert again.said == {} and again.n_looks == 0
+    # What was judged has become examples: a sample that came back would find them right.
+    assert len(set(again.images) & set(audit.images)) < 15
     # Nothing that a person said is lost.
     assert (folder / "audit/verdicts-earlier-1.csv").exists() and not (folder / SAID).exists()
 

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from appl.core.files import write_atomically
+from appl.core.seeds import seed_of
 from appl.errors import DataError
 from appl.labelling.audit import (
     VERDICTS,
@@ -121,7 +122,9 @@ def begin_audit(
         n = max(n or len(before.images), len(before.said))
     n = n or n_to_look(len(accepted), wanted)
     confidences = [rows[image].confidence or 0.0 for image in accepted]
-    sample = draw_sample(confidences, n, seed)
+    # Other labels, another sample: one that came back after its images had become examples would
+    # find them right.
+    sample = draw_sample(confidences, n, seed_of(seed, _labels_digest(run)))
     audit = Audit(run, rows, accepted, sample, seed, wanted)
     if before is not None:
         audit.said, audit.n_looks = before.said, before.n_looks
