@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,10 +27,10 @@ class Names:
         """Return the wish, or the wish with a number."""
         number = 1
         name = f"{wish}{suffix}"
-        while name.casefold() in self._taken:
+        while _spelled(name) in self._taken:
             number += 1
             name = f"{wish}-{number}{suffix}"
-        self._taken.add(name.casefold())
+        self._taken.add(_spelled(name))
         return name
 
 
@@ -42,18 +43,24 @@ def class_folders(class_names: Iterable[str]) -> dict[str, str]:
 def file_stem(path: Path) -> str:
     """Return a file's name without its ending, harmless on every system."""
     text = os.fsencode(path.stem).decode("utf-8", "replace").replace("\ufffd", "_")
-    return _unreserved(folder_name(text)[:100].rstrip(" .") or "image")
+    return _unreserved(folder_name(text))
 
 
 def file_suffix(path: Path) -> str:
     """Return a file's ending; a name chosen by others decides nothing but letters."""
     suffix = path.suffix.lower()
-    return suffix if suffix[1:].isalnum() and suffix.isascii() else ""
+    return suffix if suffix[1:].isalnum() and suffix.isascii() and len(suffix) < 9 else ""
+
+
+def _spelled(name: str) -> str:
+    """Return what all spellings that some file system takes for one name have in common."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def _unreserved(name: str) -> str:
-    """Return a name that is no device on Windows."""
-    return f"{name}_" if name.partition(".")[0].rstrip().casefold() in RESERVED else name
+    """Return a name that is no device on Windows, whatever its ending."""
+    first, dot, rest = name.partition(".")
+    return f"{first}_{dot}{rest}" if first.strip().casefold() in RESERVED else name
 
 
 def put(source: Path, place: Path, *, link: bool) -> None:
