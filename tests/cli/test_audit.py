@@ -58,6 +58,12 @@ def test_draw_mark_certify_and_learn(labelled):
     again = json.loads(run("audit", str(folder), "--verdict", str(path), "--json").stdout)
     assert again["n_learnt"] == 0 and again["certificate"] == found
 
+    # Another promise of the same verdicts; nobody has to look again.
+    for wanted, is_kept in (("0.5", True), ("0.01", False)):
+        shown = run("audit", str(folder), "--wanted", wanted, "--json")
+        certificate = json.loads(shown.stdout)["certificate"]
+        assert certificate["is_kept"] == is_kept and certificate["n_looks"] == 1
+
     shown = run(*label_again)
     assert shown.returncode == 0, shown.stderr
     record = json.loads((folder / "run.json").read_text())

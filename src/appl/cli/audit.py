@@ -45,7 +45,12 @@ def audit(
     console = Console(stderr=as_json)
     n_learnt = 0
     with console.status("Reading the run …"):
-        from appl.labelling.audit_files import begin_audit, find_certificate, take_verdicts
+        from appl.labelling.audit_files import (
+            begin_audit,
+            find_certificate,
+            judge_audit,
+            take_verdicts,
+        )
         from appl.labelling.run_folder import adding_to
         from appl.report.audit_page import write_audit_page
         from appl.report.page import write_report
@@ -53,10 +58,13 @@ def audit(
         with adding_to(run) as opened:
             if verdict is not None:
                 _, n_learnt = take_verdicts(opened, verdict)
-                write_report(run)
             drawn = begin_audit(opened, n, wanted=wanted, seed=seed)
-            write_audit_page(drawn)
             certificate, _ = find_certificate(opened)
+            if certificate and not drawn.waiting and certificate.wanted != drawn.wanted:
+                certificate = judge_audit(drawn, {})  # what was said, for another promise
+            write_audit_page(drawn)
+            if certificate:
+                write_report(run)
     if drawn.waiting:
         certificate = None  # of a smaller sample
     if as_json:
