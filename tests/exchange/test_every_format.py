@@ -11,6 +11,7 @@ from appl.exchange.format import FORMATS
 from appl.exchange.importing import find_examples, guess_format, read_statements
 from appl.exchange.labelled import read_run
 from appl.labelling.audit_files import Said, begin_audit, judge_audit
+from appl.labelling.corrections import append_corrections, said_at_once
 from appl.labelling.inputs import find_support
 from appl.labelling.run_folder import open_finished
 from tests.exchange.conftest import CLASSES
@@ -151,6 +152,15 @@ def test_the_certificate_goes_along(odd: FakeRun) -> None:
         assert b"labels_sha256" in held, name
         out.rename(out.with_name(f"done {name}"))
         beside.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_class_that_only_a_person_named_goes_along(odd: FakeRun, name: str) -> None:
+    append_corrections(odd.folder, said_at_once({2: "new one"}))
+    assert "new one" in read_run(odd.folder).class_names
+    out = exported(odd, name)
+    if name not in ("imagefolder", "fiftyone"):
+        assert "new one" in {statement.label for statement in read_statements(out)}
 
 
 def test_wrong_choices_are_named(odd: FakeRun, tmp_path: Path) -> None:

@@ -20,10 +20,9 @@ from appl.labelling.audit_files import (
     find_certificate,
     judge_audit,
     lessons,
-    new_corrections,
     read_verdicts,
+    unsaid,
 )
-from appl.labelling.corrections import Correction
 from appl.labelling.rows import LabelRow, read_rows, write_rows
 from appl.labelling.run_folder import FORMAT, LABELS, open_finished, open_to_add
 
@@ -110,9 +109,8 @@ def test_a_sheet_is_filled_in_and_read_back(folder: Path) -> None:
     taught = lessons(audit)
     assert taught[images[0]] == other and taught[images[1]] == "" and images[2] not in taught
     assert taught[images[3]] == audit.rows[images[3]].label and len(taught) == 39
-    known = (Correction("t", images[0], other), Correction("t", images[3], ""))
-    new = new_corrections(taught, known)
-    assert len(new) == 38 and images[0] not in [c.image for c in new]
+    new = unsaid(taught, {images[0]: other, images[3]: ""})
+    assert len(new) == 38 and images[0] not in new and images[3] in new
 
 
 def test_the_same_command_again_changes_nothing_and_more_hold_what_was_said(folder: Path) -> None:

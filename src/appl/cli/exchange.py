@@ -89,17 +89,22 @@ def correct(
     console = Console(stderr=as_json)
     with console.status("Reading …"):
         from appl.exchange.importing import find_lessons, read_statements
-        from appl.labelling.audit_files import new_corrections
-        from appl.labelling.corrections import append_corrections, read_corrections
+        from appl.labelling.audit_files import unsaid
+        from appl.labelling.corrections import (
+            append_corrections,
+            known_classes,
+            read_corrections,
+            said_at_once,
+        )
         from appl.labelling.run_folder import adding_to
 
         with adding_to(run) as opened:
             found = find_lessons(
                 opened, read_statements(labels, from_), with_agreeing=with_agreeing
             )
-            new = new_corrections(found.by_image, read_corrections(run))
+            new = unsaid(found.by_image, known_classes(read_corrections(run)))
             if new:
-                append_corrections(run, new)
+                append_corrections(run, said_at_once(new))
     if as_json:
         say_json(
             {

@@ -10,6 +10,7 @@ from appl.errors import DataError
 from appl.exchange.format import FORMATS
 from appl.exchange.labelled import Statement
 from appl.exchange.reading import read_json
+from appl.labelling.corrections import known_classes, read_corrections
 from appl.labelling.inputs import (
     Inputs,
     checked_classes,
@@ -18,6 +19,7 @@ from appl.labelling.inputs import (
     inputs_of,
     shown,
 )
+from appl.labelling.rows import class_names_of
 from appl.labelling.run_folder import RunFolder
 
 
@@ -101,7 +103,8 @@ def find_lessons(
     by_name: defaultdict[str, list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
         by_name[Path(row.path).name].append(i)
-    class_names = tuple(run.record["classes"])
+    known = known_classes(read_corrections(run.path))
+    class_names = class_names_of(run.record["classes"], rows, known)
     taught: dict[int, str] = {}
     n_agreeing, strange = 0, []
     for statement in statements:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from appl.errors import DataError
-from appl.labelling.corrections import read_corrections
+from appl.labelling.corrections import known_classes, read_corrections
 from appl.labelling.inputs import from_shown, shown
+from appl.labelling.rows import class_names_of
 from appl.labelling.run_folder import CERTIFICATE, open_finished
 
 NONE_OF_THESE = "none-of-these"
@@ -53,9 +54,9 @@ class Statement:
 def read_run(folder: Path) -> Handover:
     """Read the labels of a run."""
     run = open_finished(folder)
-    said = {correction.image: correction.class_name for correction in read_corrections(folder)}
+    said, rows = known_classes(read_corrections(folder)), run.rows()
     images = []
-    for number, row in enumerate(run.rows()):
+    for number, row in enumerate(rows):
         image = LabelledImage(
             from_shown(row.path),
             row.label,
@@ -82,7 +83,7 @@ def read_run(folder: Path) -> Handover:
     found = run.record.get("audit")
     holds = found is not None and found["labels_sha256"] == run.record["sha256"].get("labels.csv")
     return Handover(
-        tuple(run.record["classes"]),
+        class_names_of(run.record["classes"], rows, said),
         tuple(images),
         json.loads(run.checked(CERTIFICATE).read_bytes()) if holds else None,
         run.record["version"],

@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from appl.core.files import write_atomically
@@ -31,8 +32,13 @@ from appl.labelling.audit import (
     draw_sample,
     n_to_look,
 )
-from appl.labelling.corrections import Correction, append_corrections, read_corrections
-from appl.labelling.rows import LabelRow, harmless, unharmed
+from appl.labelling.corrections import (
+    append_corrections,
+    known_classes,
+    read_corrections,
+    said_at_once,
+)
+from appl.labelling.rows import LabelRow, class_names_of, harmless, unharmed
 from appl.labelling.run_folder import CERTIFICATE, LABELS, SAMPLE, RunFolder
 
 FORMAT = "appl-audit-1"
@@ -79,10 +85,11 @@ class Audit:
         """The images as they are looked at: class by class, in no order of confidence."""
         return tuple(sorted(self.images, key=lambda image: (self.rows[image].label, image)))
 
-    @property
+    @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """The classes of the run."""
-        return tuple(self.run.record["classes"])
+        """The classes of the run, those that only a person named among them."""
+        known = known_classes(read_corrections(self.run.path))
+        return class_names_of(self.run.record["classes"], self.rows, known)
 
     def key(self, image: int) -> str:
         """Name a label in tables and pages: no spreadsheet takes it for a number or a date."""
@@ -194,9 +201,9 @@ def take_verdicts(run: RunFolder, path: Path) -> tuple[Certificate, int]:
             f"{run.path}`"
         )
     certificate = judge_audit(audit, read_verdicts(audit, path))
-    new = new_corrections(lessons(audit), read_corrections(run.path))
+    new = unsaid(lessons(audit), known_classes(read_corrections(run.path)))
     if new:
-        append_corrections(run.path, new)
+        append_corrections(run.path, said_at_once(new))
     return certificate, len(new)
 
 
@@ -222,12 +229,9 @@ def lessons(audit: Audit) -> dict[int, str]:
     return taught
 
 
-def new_corrections(lessons: Mapping[int, str], known: tuple[Correction, ...]) -> list[Correction]:
-    """Return the lessons that were not said before, as corrections."""
-    last = {correction.image: correction.class_name for correction in known}
-    return [
-        Correction.now(image, name) for image, name in lessons.items() if last.get(image) != name
-    ]
+def unsaid(lessons: Mapping[int, str], known: Mapping[int, str]) -> dict[int, str]:
+    """Return the lessons that are news: classes by image, beside what is known of images."""
+    return {image: name for image, name in lessons.items() if known.get(image) != name}
 
 
 def read_verdicts(audit: Audit, path: Path) -> dict[int, Said]:

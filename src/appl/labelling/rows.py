@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Literal
@@ -112,6 +112,15 @@ def _row(cells: dict[str, str]) -> LabelRow:
         else:
             values[name] = unharmed(cell)
     return LabelRow(**values)  # type: ignore[arg-type]
+
+
+def class_names_of(
+    given: Iterable[str], rows: Iterable[LabelRow], known: Mapping[int, str]
+) -> tuple[str, ...]:
+    """Return the classes that were given, and those that only labels or a person name."""
+    found = dict.fromkeys((*given, *known.values(), *(row.label for row in rows)))
+    found.pop("", None)
+    return tuple(found)
 
 
 def label_counts(rows: Iterable[LabelRow]) -> dict[str, int]:
