@@ -33,6 +33,25 @@ def test_labels_of_the_pile(fitted, tmp_path):
     assert list(frame["label"]) == [row.label for row in result]
 
 
+def test_an_audit_and_an_export_from_python(tmp_path):
+    tree = write_tree(tmp_path / "given")
+    labeler = new_labeler(adapt=False, target_error=0.1).fit(tree / "support", tree / "pile")
+    result = labeler.label_pile()
+    page = result.draw_audit(wanted=0.2)
+    assert page.name == "audit.html" and page.is_file()
+    table = page.with_name("audit.csv")
+    filled = table.read_text(encoding="utf-8").replace(",,\n", ",right,\n")
+    table.write_text(filled, encoding="utf-8")
+    found = result.certify(table)
+    assert found.n_wrong == 0 and found.is_kept and 0 < found.at_most <= 0.2
+    # Accepted labels, handed on, are the examples of another labeler.
+    examples = result.export("parquet", tmp_path / "labels.parquet")
+    again = new_labeler(adapt=False).fit(examples, tree / "support")
+    assert len(again.model.example_names) == found.n_accepted
+    result.to_html(tmp_path / "report.html")
+    assert "0 are wrong" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 def test_predict_takes_files_arrays_and_images_and_is_pure(fitted):
     tree, labeler = fitted
     path = tree / "pile" / "1-0.png"

@@ -15,12 +15,17 @@ from PIL import Image
 
 from appl.core.compute import resolve_compute
 from appl.errors import ApplError, DataError
+from appl.exchange.exporting import export_run
+from appl.exchange.importing import find_inputs
 from appl.images.decode import decode, to_square
-from appl.labelling.inputs import find_inputs
+from appl.labelling.audit import Certificate
+from appl.labelling.audit_files import begin_audit, take_verdicts
 from appl.labelling.judging import judge_files
 from appl.labelling.model import LabelModel
 from appl.labelling.rows import LabelRow, write_rows
+from appl.labelling.run_folder import adding_to
 from appl.labelling.session import Session
+from appl.report.audit_page import write_audit_page
 from appl.report.page import write_report
 from appl.settings.files import with_changes
 from appl.settings.labelling import LabelSettings
@@ -52,6 +57,28 @@ class LabelResult:
         """Write the report."""
         write_report(self.folder)
         shutil.copyfile(self.folder / "report.html", path)
+
+    def export(
+        self, to: str, out: str | Path, *, which: str | None = None, link: bool = False
+    ) -> Path:
+        """Write the labels in the format of another program, as `appl export --to` does."""
+        return export_run(self.folder, to, Path(out), which=which, link=link).path
+
+    def draw_audit(
+        self, n: int = 0, *, wanted: float | None = None, seed: int | None = None
+    ) -> Path:
+        """Draw accepted labels to look at, and return the page to mark the wrong ones on.
+
+        Beside it lies audit.csv, to fill in instead. `n` 0: as many as show `wanted` faultless.
+        """
+        with adding_to(self.folder) as run:
+            return write_audit_page(begin_audit(run, n, wanted=wanted, seed=seed))
+
+    def certify(self, table: str | Path) -> Certificate:
+        """Read the table that the page saved: how many of all accepted labels are wrong."""
+        with adding_to(self.folder) as run:
+            certificate, _ = take_verdicts(run, Path(table))
+            return certificate
 
     def to_pandas(self) -> Any:
         """Return a DataFrame; needs pandas."""

@@ -102,7 +102,12 @@ class FakeRun:
             "identity": "1d" * 32,
             "version": "0.1.0",
             "versions": {"python": "3.11"},
-            "settings": {"adapt": self.adapt, "solving": {"adaptation": {"n_iterations": 30}}},
+            "settings": {
+                "adapt": self.adapt,
+                "target_error": 0.05,
+                "solving": {"adaptation": {"n_iterations": 30}},
+            },
+            "classes": dict.fromkeys(self.class_names, self.n_shot),
             "sha256": {},
             "support": self.examples,
             "support_class_ids": ids,

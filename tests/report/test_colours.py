@@ -85,7 +85,7 @@ def test_a_page_has_every_colour_in_every_scheme() -> None:
 
 
 def test_style_sheets_use_colours_of_the_palette_only() -> None:
-    for name in ("report.css", "benchmark.css"):
+    for name in ("report.css", "benchmark.css", "audit.css"):
         text = (TEMPLATES / name).read_text(encoding="utf-8")
         used = {part.split(")")[0] for part in text.split("var(--")[1:]}
         assert used <= {*PALETTE, "c"}

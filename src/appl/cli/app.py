@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from appl._version import __version__
-from appl.cli import ask, bench, data, demo, encoders, episodes, label, methods, presets, train
+from appl.cli import (
+    ask,
+    audit,
+    bench,
+    data,
+    demo,
+    encoders,
+    episodes,
+    exchange,
+    label,
+    methods,
+    presets,
+    train,
+)
 from appl.errors import ApplError
 
 app = typer.Typer(
@@ -18,8 +31,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("label")(label.label)
-for command in (ask.predict, ask.explain, ask.suggest, ask.doctor, ask.export):
+for command in (ask.predict, ask.explain, ask.suggest, ask.doctor):
     app.command(command.__name__)(command)
+app.command("audit")(audit.audit)
+app.command("correct")(exchange.correct)
+app.command("export")(exchange.export)
 app.command("demo")(demo.demo)
 app.command("episodes")(episodes.episodes)
 app.command("methods")(methods.methods)

@@ -119,8 +119,8 @@ def doctor(support: Support, pile: Pile, as_json: AsJson = False) -> None:
     console = Console(stderr=as_json)
     with console.status("Loading …"):
         from appl.core.compute import resolve_compute
+        from appl.exchange.importing import find_inputs
         from appl.labelling.checks import examine
-        from appl.labelling.inputs import find_inputs
 
         inputs = find_inputs(support, pile)
         compute = resolve_compute()
@@ -145,17 +145,3 @@ def doctor(support: Support, pile: Pile, as_json: AsJson = False) -> None:
     say_findings(console, findings)
     if not findings:
         console.print("Nothing to complain of.")
-
-
-def export(
-    run: RunFolder,
-    onnx: Annotated[Path, typer.Option(help="The file to write.")],
-) -> None:
-    """Write the model of a run as an ONNX file: pixels in, probabilities out."""
-    console = Console()
-    with console.status("Exporting …"):
-        from appl.labelling.export import export_onnx
-        from appl.labelling.model import LabelModel
-
-        export_onnx(LabelModel.load(run), onnx)
-    console.print(f"Written: [bold]{escape(str(onnx))}[/]", highlight=False)

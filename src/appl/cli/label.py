@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Support = Annotated[
     Path,
     typer.Argument(
-        metavar="EXAMPLES", help="A folder with a sub-folder for each class, or a CSV path,label."
+        metavar="EXAMPLES",
+        help="A folder with a sub-folder for each class, a CSV path,label, Parquet or JSON (docs).",
     ),
 ]
 Pile = Annotated[
@@ -90,7 +91,7 @@ def label(
     console = Console(stderr=as_json)
     with console.status("Loading PyTorch and the encoder …"):
         from appl.core.compute import resolve_compute
-        from appl.labelling.inputs import find_inputs
+        from appl.exchange.importing import find_inputs
         from appl.settings import ComputeSettings, load_settings
         from appl.settings.files import structure_settings
         from appl.settings.labelling import LabelSettings

@@ -3,7 +3,7 @@
 import csv
 import io
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,11 @@ class Correction:
 COLUMNS = tuple(field.name for field in fields(Correction))
 
 
+def said_at_once(labels: Mapping[int, str]) -> list[Correction]:
+    """Return what is said now of several images."""
+    return [Correction.now(image, name) for image, name in labels.items()]
+
+
 def append_corrections(folder: Path, corrections: Iterable[Correction]) -> None:
     """Add to the file; on disk when this returns."""
     path = folder / FILE
@@ -50,3 +55,8 @@ def read_corrections(folder: Path) -> tuple[Correction, ...]:
     whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
     rows = csv.DictReader(io.StringIO(whole))
     return tuple(Correction(row["at"], int(row["image"]), row["class_name"]) for row in rows)
+
+
+def known_classes(corrections: Sequence[Correction]) -> dict[int, str]:
+    """Return the class name of each image by the last word on it; "": none of the classes."""
+    return {correction.image: correction.class_name for correction in corrections}

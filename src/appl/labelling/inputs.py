@@ -7,6 +7,7 @@ a text file of paths, or a glob. Only names are looked at here; `images` opens t
 import csv
 import glob
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +36,11 @@ class Inputs:
 
 def find_inputs(support: Path, pile: str) -> Inputs:
     """List examples and pile; a mistake in either is named before anything is opened."""
-    files = find_support(support)
+    return inputs_of(find_support(support), pile)
+
+
+def inputs_of(files: dict[str, list[Path]], pile: str) -> Inputs:
+    """Put the example files of each class beside a pile."""
     names = tuple(files)
     examples = tuple(path for members in files.values() for path in members)
     class_ids = tuple(i for i, members in enumerate(files.values()) for _ in members)
@@ -60,6 +65,11 @@ def find_support(path: Path) -> dict[str, list[Path]]:
         raise DataError(f"{path} is neither a folder nor a .csv file; see `appl label --help`")
     else:
         raise DataError(f"{path}: no such folder or CSV file of examples")
+    return checked_classes(path, files)
+
+
+def checked_classes(path: Path, files: dict[str, list[Path]]) -> dict[str, list[Path]]:
+    """Return the classes sorted by name, or say what a choice between them cannot do with."""
     if len(files) < 2:
         only = f"only the class {next(iter(files))!r}" if files else "no class"
         raise DataError(f"{path} has {only}; a choice needs at least two")
@@ -111,6 +121,17 @@ def images_below(folder: Path) -> Iterator[Path]:
 def shown(path: Path | str) -> str:
     """Return a path as text that every file and screen can hold; foreign bytes are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def from_shown(text: str) -> Path:
+    """Return the file that `shown` gave this text for: as it is, or with its foreign bytes."""
+    path = Path(text)
+    if "\\x" not in text or path.exists():
+        return path
+    parts = re.split(r"\\x([0-9a-f]{2})", text)
+    parts[1::2] = [os.fsdecode(bytes.fromhex(code)) for code in parts[1::2]]
+    foreign = Path("".join(parts))
+    return foreign if foreign.exists() else path
 
 
 def _class_folders(root: Path) -> dict[str, list[Path]]:

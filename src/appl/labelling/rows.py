@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Literal
@@ -98,15 +98,29 @@ def harmless(value: object) -> object:
     return "" if value is None else value
 
 
+def unharmed(cell: str) -> str:
+    """Return a cell as it was before it was made harmless."""
+    is_escaped = cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS)
+    return cell[1:] if is_escaped else cell
+
+
 def _row(cells: dict[str, str]) -> LabelRow:
     values: dict[str, object] = {}
     for name, cell in cells.items():
         if name in ("confidence", "runner_up_confidence", "novelty"):
             values[name] = float(cell) if cell else None
         else:
-            is_escaped = cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS)
-            values[name] = cell[1:] if is_escaped else cell
+            values[name] = unharmed(cell)
     return LabelRow(**values)  # type: ignore[arg-type]
+
+
+def class_names_of(
+    given: Iterable[str], rows: Iterable[LabelRow], known: Mapping[int, str]
+) -> tuple[str, ...]:
+    """Return the classes that were given, and those that only labels or a person name."""
+    found = dict.fromkeys((*given, *known.values(), *(row.label for row in rows)))
+    found.pop("", None)
+    return tuple(found)
 
 
 def label_counts(rows: Iterable[LabelRow]) -> dict[str, int]:

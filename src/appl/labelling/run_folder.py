@@ -5,6 +5,8 @@ RUN/
   model/               the model
   history.*            how it came about
   corrections.csv      what a person said of single images, newest last
+  audit/               a sample of the accepted labels to look at, and what was said of it
+  certificate.json     what that says of all accepted labels
   run.json             everything needed to repeat it, and the digests of the files above
   images/              small pictures of the pile and of the examples, for the report
   work/                decoded images; gone when the run is finished
@@ -37,8 +39,10 @@ from appl.weights import Pretrained, weights_digest
 
 FORMAT = "appl-run-3"
 LABELS = "labels.csv"
+SAMPLE = "audit/sample.json"
+CERTIFICATE = "certificate.json"
 # Files whose digests the record carries.
-SEALED = (LABELS, "model/model.json", "history.json", "history.safetensors")
+SEALED = (LABELS, "model/model.json", "history.json", "history.safetensors", SAMPLE, CERTIFICATE)
 
 
 @dataclass
@@ -54,6 +58,15 @@ class RunFolder:
         self.record["sha256"] = {
             name: _sha256(self.path / name) for name in SEALED if (self.path / name).exists()
         }
+        write_atomically(self.path / "run.json", json.dumps(self.record, indent=1).encode())
+
+    def unseal(self, *names: str) -> None:
+        """Forget the digests of files that are about to be written: a kill shall not damage them.
+
+        `save` seals them again.
+        """
+        known = self.record["sha256"]
+        self.record["sha256"] = {name: known[name] for name in known if name not in names}
         write_atomically(self.path / "run.json", json.dumps(self.record, indent=1).encode())
 
     @contextmanager
@@ -171,6 +184,25 @@ def open_finished(folder: Path) -> RunFolder:
     if record["state"] not in ("labelled", "finished"):
         raise DataError(f"{folder} is not finished; give its `appl label` command again")
     return RunFolder(folder, record)
+
+
+def open_to_add(folder: Path) -> RunFolder:
+    """Open a run that has labels, to put something beside them; locks the folder."""
+    run = open_finished(folder)
+    for name in SEALED:
+        run.checked(name)  # the record is written anew, with the digests of what is there
+    run.lock = _locked(folder)
+    return run
+
+
+@contextmanager
+def adding_to(folder: Path) -> Iterator[RunFolder]:
+    """Hold a run that has labels open, to put something beside them."""
+    run = open_to_add(folder)
+    try:
+        yield run
+    finally:
+        run.release()
 
 
 def pile_thumbnails(folder: Path) -> Path:

@@ -33,5 +33,7 @@ def sort_files(rows: list[LabelRow], inputs: Inputs, folder: Path, how: str) -> 
 def folder_name(class_name: str) -> str:
     """Return a class name that is one folder on every system, never a way out of it."""
     kept = "".join("_" if c in '/\\:*?"<>|' or ord(c) < 32 else c for c in class_name)
-    kept = kept.strip(" .")[:150] or "_"
+    # Of bytes a file system takes 255, and something may be put behind it.
+    kept = kept.strip(" .").encode("utf-8", "ignore")[:150].decode("utf-8", "ignore")
+    kept = kept.rstrip(" .") or "_"
     return f"class {kept}" if kept.startswith("_") else kept

@@ -8,6 +8,8 @@ from typing import Any
 
 from appl.errors import DataError
 from appl.images.thumbnails import Thumbnails
+from appl.labelling.audit import Certificate
+from appl.labelling.audit_files import find_certificate
 from appl.labelling.confidence import Acceptance
 from appl.labelling.history import History
 from appl.labelling.inputs import shown
@@ -33,6 +35,8 @@ class RunContent:
     rows: list[LabelRow]
     pile_thumbnails: Thumbnails | None  # in the order of the rows
     support_thumbnails: Thumbnails | None  # in the order of the record's `support`
+    certificate: Certificate | None = None  # of an audit of these labels
+    was_audited: bool = False  # there is a certificate, but of earlier labels
 
     @classmethod
     def load(cls, folder: Path) -> "RunContent":
@@ -45,6 +49,7 @@ class RunContent:
             run.rows(),
             _thumbnails(pile_thumbnails(folder)),
             _thumbnails(support_thumbnails(folder)),
+            *find_certificate(run),
         )
 
     @property

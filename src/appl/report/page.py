@@ -12,6 +12,7 @@ from typing import Any
 from appl.core.files import write_atomically
 from appl.labelling.novelty import NOVEL_AT
 from appl.report.adaptation_charts import balance_chart, curve_charts
+from appl.report.audit_words import AuditPart, audit_part
 from appl.report.content import RunContent
 from appl.report.embedding import Chart
 from appl.report.image_map import ImageMaps, make_maps
@@ -42,6 +43,7 @@ class Page:
 
     summary: tuple[str, str]
     numbers: tuple[NumberTile, ...]
+    audit: AuditPart
     remarks: list[Remark]
     doubts: list[Doubt]
     n_more_doubts: int
@@ -87,6 +89,7 @@ def compose(content: RunContent) -> Page:
     return Page(
         summary=_summary(content),
         numbers=tuple(_numbers(content)),
+        audit=audit_part(content),
         remarks=find_remarks(content),
         doubts=doubts,
         n_more_doubts=n_more_doubts,

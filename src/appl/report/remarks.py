@@ -51,7 +51,12 @@ class Doubt:
 
 def find_remarks(content: RunContent) -> list[Remark]:
     """List what speaks against trust, the gravest first."""
-    remarks = [*_about_adaptation(content), *_about_promise(content), *_about_classes(content)]
+    remarks = [
+        *_about_audit(content),
+        *_about_adaptation(content),
+        *_about_promise(content),
+        *_about_classes(content),
+    ]
     by_kind: dict[str, list[Entry]] = {kind: [] for kind in KINDS}
     for finding in content.history.facts.get("findings", []):
         files = tuple(finding.get("files", ()))
@@ -90,6 +95,17 @@ def why_not_adapted(content: RunContent) -> str:
     if not content.record["settings"].get("adapt", True):
         return "this was switched off"
     return "the settings allow no step of it"
+
+
+def _about_audit(content: RunContent) -> Iterator[Remark]:
+    found = content.certificate
+    if found is not None and found.low > found.wanted:
+        text = (
+            f"Of {counted(found.n_looked, 'accepted label')} that a person looked at, "
+            f"{found.n_wrong:,} are wrong: surely more than {found.wanted:.1%} of all of them. "
+            "Accept fewer (a smaller --target-error), or give more examples."
+        )
+        yield Remark("More labels are wrong than you wanted", (Entry(text),))
 
 
 def _about_adaptation(content: RunContent) -> Iterator[Remark]:

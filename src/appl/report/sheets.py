@@ -12,13 +12,12 @@ from pathlib import PurePath
 
 from appl.labelling.rows import LabelRow
 from appl.report.content import RunContent
-from appl.report.words import file_name, percent, short
+from appl.report.words import NAME_LETTERS, file_name, percent, short
 
 MAX_PICTURES = 400
 EXAMPLE_PICTURES, CLASS_PICTURES = 120, 192  # for all classes together
 MOST_EXAMPLES, MOST_OF_CLASS = 5, 24  # for one class
 MOST_OF_PILE = 24  # novel, and as many to review first
-NAME_LETTERS = 17  # of a file, below a picture
 MANY_CLASSES = 100  # only so many, the largest, have pictures
 
 

@@ -13,6 +13,9 @@ DECISION_WORDS = {
 }
 
 
+NAME_LETTERS = 17  # of a file, below a picture
+
+
 def counted(n: int, word: str, many: str = "") -> str:
     """Return "1 image", "2,000 images"."""
     return f"{n:,} {word if n == 1 else many or word + 's'}"

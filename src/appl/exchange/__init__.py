@@ -1,0 +1,1 @@
+"""Labels in the formats of other programs, out and in; a format is a file of `formats`."""

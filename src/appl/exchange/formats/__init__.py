@@ -1,0 +1,1 @@
+"""One file per format; each registers itself in `appl.exchange.format.FORMATS`."""
