@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from _measuring import (
@@ -32,6 +32,8 @@ from _measuring import (
     weights_name,
 )
 
+from appl.benchmark.formats import markdown_grid
+from appl.benchmark.grids import NONE, Grid, Text
 from appl.benchmark.statistics import estimate_difference
 from appl.core.compute import resolve_compute
 from appl.datasets.episodes import draw_episode
@@ -162,10 +164,10 @@ def run(arguments: argparse.Namespace) -> None:
     measure_all(jobs(arguments), measure, COLUMNS, arguments.out, arguments.workers)
 
 
-def table(arguments: argparse.Namespace) -> None:
-    """Print mean paired differences to the frozen encoder's class means, best first."""
+def reading_grid(path: Path) -> Grid:
+    """Return mean paired differences to the frozen encoder's class means, best first."""
     accuracy: dict[tuple[str, str, str], dict[tuple[str, str], float]] = {}
-    for row in read_rows(arguments.out):
+    for row in read_rows(path):
         found = accuracy.setdefault((row["reading"], row["weights"], row["precision"]), {})
         found[row["domain"], row["episode"]] = float(row["accuracy"])
     domains = sorted({domain for found in accuracy.values() for domain, _ in found})
@@ -173,23 +175,24 @@ def table(arguments: argparse.Namespace) -> None:
     for (name, weights, precision), found in accuracy.items():
         base = accuracy.get((*BASE, precision), {})
         pairs = {key: found[key] - base[key] for key in found if key in base}
-        cells, means = [], []
+        if not pairs or (name, weights) == BASE:
+            continue
+        cells = []
         for domain in domains:
             values = [value for (where, _), value in pairs.items() if where == domain]
-            cells.append(estimate_difference(values).signed if values else "–")
-            means += [sum(values) / len(values)] if values else []
-        if not means:
-            continue
-        mean = sum(means) / len(means)
-        text = (
-            f"| {name} | {weights} | {precision} | {mean:+.2f} | {' | '.join(cells)} "
-            f"| {len(pairs)} |"
-        )
-        lines.append((mean, text))
-    print(f"| reading | weights | precision | mean | {' | '.join(domains)} | episodes |")
-    print("| --- " * (len(domains) + 5) + "|")
-    for _, line in sorted(lines, reverse=True):
-        print(line)
+            cells.append(estimate_difference(values).signed if values else NONE)
+        mean = estimate_difference(list(pairs.values()))
+        style: Literal["", "bold"] = "bold" if mean.excludes_zero else ""
+        head = (Text(name), Text(weights), Text(precision), Text(mean.signed, style))
+        lines.append((mean.mean, (*head, *map(Text, cells), Text(str(len(pairs))))))
+    head_words = ("reading", "prototypes", "precision", "mean", *domains, "episodes")
+    best_first = sorted(lines, key=lambda line: -line[0])
+    return Grid("", head_words, tuple(line for _, line in best_first))
+
+
+def table(arguments: argparse.Namespace) -> None:
+    """Print the differences."""
+    print(markdown_grid(reading_grid(arguments.out)))
 
 
 def main() -> None:

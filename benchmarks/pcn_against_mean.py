@@ -15,6 +15,8 @@ from pathlib import Path
 import torch
 from _measuring import Row, append_rows, command_line, keys_in, read_rows, serve, weights_name
 
+from appl.benchmark.formats import markdown_grid
+from appl.benchmark.grids import NONE, Grid, Text
 from appl.benchmark.statistics import estimate_difference
 from appl.core.distances import class_means, squared_distances
 from appl.core.episode import right_answers
@@ -114,26 +116,31 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"{name}: done", flush=True)
 
 
-def table(arguments: argparse.Namespace) -> None:
-    """Print trained minus class mean, a row for each weights and number of shots."""
-    rows = read_rows(arguments.out)
+def pcn_grid(path: Path) -> Grid:
+    """Return trained minus class mean, a line for each weights and number of shots."""
+    rows = read_rows(path)
     domains = list(dict.fromkeys(row["domain"] for row in rows))
-    print(f"| weights | shots | φ moved | {' | '.join(domains)} |")
-    print("| --- " * (len(domains) + 3) + "|")
+    lines = []
     for weights, n_shot in dict.fromkeys((row["weights"], row["n_shot"]) for row in rows):
-        found = {
+        here = {
             row["domain"]: row
             for row in rows
             if (row["weights"], row["n_shot"]) == (weights, n_shot)
         }
         cells = [
-            f"{float(found[d]['difference']):+.1f} ± {float(found[d]['interval']):.1f}"
-            if d in found
-            else "–"
+            f"{float(here[d]['difference']):+.1f} ± {float(here[d]['interval']):.1f}"
+            if d in here
+            else NONE
             for d in domains
         ]
-        moved = next(iter(found.values()))["moved"]
-        print(f"| {weights} | {n_shot} | {moved} | {' | '.join(cells)} |")
+        moved = next(iter(here.values()))["moved"]
+        lines.append(tuple(map(Text, (weights, n_shot, moved, *cells))))
+    return Grid("", ("weights", "shots", "φ moved", *domains), tuple(lines))
+
+
+def table(arguments: argparse.Namespace) -> None:
+    """Print the differences."""
+    print(markdown_grid(pcn_grid(arguments.out)))
 
 
 def main() -> None:

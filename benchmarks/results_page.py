@@ -11,6 +11,8 @@ block `<!-- table: KIND NAME -->` … `<!-- end of table -->` is filled in:
     rivals           mean differences of the rivals to robust at 5, 20 and 50 shots
     pairs NAME       comparisons of two rows, from PAIRS
     answer           what a part of the answer is worth, on even and on uneven piles
+    readings         readings of Algorithm 2 minus class means on frozen features (choose_reading)
+    pcn              a trained prototype network minus the class mean (pcn_against_mean)
     learnt WHERE     the transductive prototype network minus the fixed rule (learnt_against_fixed)
 
 All numbers come from the export in docs/results; rows with few episodes are left out. `--check`
@@ -29,7 +31,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from choose_reading import reading_grid
 from learnt_against_fixed import learnt_grid
+from pcn_against_mean import pcn_grid
 
 from appl.benchmark.adaptation_logs import adaptation_log_grid
 from appl.benchmark.collection import Collection, collect
@@ -53,8 +57,9 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "results.md",
     ROOT / "docs" / "transduction.md",
+    ROOT / "docs" / "reproduction.md",
 )
-LEARNT = RESULTS / "choice" / "learnt-prototypes.csv"
+CHOICE = RESULTS / "choice"
 LEAST = 5  # episodes that a row needs on every target that it has: fewer say nothing
 BLOCK = re.compile(r"(<!-- table: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
@@ -320,7 +325,9 @@ def filled(page: str, book: Book) -> str:
         "rivals": lambda _: rivals(book),
         "pairs": lambda name: pairs(book, name),
         "answer": lambda _: answer(book),
-        "learnt": lambda where: learnt_grid(LEARNT, where),
+        "readings": lambda _: reading_grid(CHOICE / "paper-readings.csv"),
+        "pcn": lambda _: pcn_grid(CHOICE / "pcn-against-mean.csv"),
+        "learnt": lambda where: learnt_grid(CHOICE / "learnt-prototypes.csv", where),
     }
     return BLOCK.sub(
         lambda block: f"{block[1]}\n{markdown_grid(kinds[block[2]](block[3]))}{block[4]}", page
