@@ -19,6 +19,7 @@ STAGES = {
     "examples": "Reading the examples",
     "decoding": "Reading the pile",
     "adapting": "Adapting to your images",
+    "describing": "Describing every image once",
     "labelling": "Labelling every image",
 }
 

@@ -19,6 +19,7 @@ from appl.cli import (
     label,
     methods,
     presets,
+    studio,
     train,
 )
 from appl.errors import ApplError
@@ -36,6 +37,7 @@ for command in (ask.predict, ask.explain, ask.suggest, ask.doctor):
 app.command("audit")(audit.audit)
 app.command("correct")(exchange.correct)
 app.command("export")(exchange.export)
+app.command("studio")(studio.studio)
 app.command("demo")(demo.demo)
 app.command("episodes")(episodes.episodes)
 app.command("methods")(methods.methods)

@@ -222,3 +222,4 @@ def say_summary(console: Console, session: "Session") -> None:
         )
     console.print(f"Labels: [bold]{session.folder / 'labels.csv'}[/]", highlight=False)
     console.print(f"Look at: [bold]{session.folder / 'report.html'}[/]", highlight=False)
+    console.print(f"Correct: [bold]appl studio {escape(str(session.folder))}[/]", highlight=False)

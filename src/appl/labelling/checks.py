@@ -64,7 +64,8 @@ def check_images(inputs: Inputs, support: ImageStore, pile: ImageStore) -> list[
             f"{pile.facts[0].problem}"
         )
     findings += _flat(inputs, support, pile)
-    findings += _same_images(inputs, support, pile)
+    if len(support):
+        findings += _same_images(inputs, support, pile)
     return findings
 
 

@@ -58,7 +58,7 @@ def cross_fitted(
     `n_pool` images of the pile are enough here: what is measured is how far examples can be told
     apart, not the pile.
     """
-    rows = _spread(task.n_query, n_pool)
+    rows = spread(task.n_query, n_pool)
     small = Task(task.support, task.class_ids, task.query[rows])
     frozen_small = [Described(k.support, k.query[rows], k.weight) for k in frozen_kinds]
     left_out, adapted, frozen = [], [], []
@@ -78,6 +78,6 @@ def cross_fitted(
     return CrossFit(joined(left_out), joined(adapted), joined(frozen))
 
 
-def _spread(n: int, n_kept: int) -> Tensor:
+def spread(n: int, n_kept: int) -> Tensor:
     """Return `n_kept` of n indices, evenly spread."""
     return torch.linspace(0, n - 1, min(n, n_kept)).round().long()

@@ -1,9 +1,10 @@
 """Why an image got its label: the nearest examples, the distances, and how the label came about."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from appl.core.distances import squared_distances
 from appl.errors import DataError
@@ -34,14 +35,21 @@ def explain(folder: Path, image: Path) -> Explanation:
     if fact.problem:
         raise DataError(f"{shown(image)}: {fact.problem}")
     vectors = model.describe(torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None])
+    return replace(
+        explain_vectors(model, vectors, shown(image)), history=_label_history(run, image, model)
+    )
+
+
+def explain_vectors(model: LabelModel, vectors: list[Tensor], name: str) -> Explanation:
+    """Say why one image gets its label, by its vectors."""
     judgement = model.judge_vectors(vectors).cpu()
     placed = model.rule.place(vectors)
     distances = model.rule.distances(placed)[0]
     order = judgement.probs[0].argsort(descending=True).tolist()
-    to_examples = squared_distances(placed, model.examples)[0]
+    to_examples = squared_distances(placed, model.examples.to(placed))[0]
     nearest = to_examples.argsort()[:N_NEAREST].tolist()
     return Explanation(
-        row=rows_of(model, [shown(image)], judgement)[0],
+        row=rows_of(model, [name], judgement)[0],
         classes=[
             (model.class_names[i], float(judgement.probs[0, i]), float(distances[i])) for i in order
         ],
@@ -53,7 +61,7 @@ def explain(folder: Path, image: Path) -> Explanation:
             )
             for i in nearest
         ],
-        history=_label_history(run, image, model),
+        history=[],
     )
 
 

@@ -16,7 +16,7 @@ from appl.encoders.batch_statistics import take_task_statistics, use_batch_stati
 from appl.encoders.describing import resized
 from appl.errors import SettingsError
 from appl.labelling.confidence import fit_acceptance, fit_temperature
-from appl.labelling.cross_fitting import cross_fitted
+from appl.labelling.cross_fitting import cross_fitted, spread
 from appl.labelling.left_out import LeftOut, how_far, leave_out
 from appl.labelling.model import LabelModel
 from appl.labelling.novelty import Novelty
@@ -27,15 +27,19 @@ from appl.method.objective import distance_scale
 from appl.method.pcn import PCN
 from appl.settings.files import with_changes
 from appl.settings.labelling import LabelSettings
-from appl.settings.solving import SolveSettings
+from appl.settings.solving import InformationSettings, SolveSettings
 from appl.solver.solve import Rule, Solved, solve_task
-from appl.transduction.answer import fit_rule
+from appl.transduction.answer import fit_rule, hold_class_prior
 from appl.transduction.learnt import LearntRule
 from appl.transduction.placing import Described, described
 from appl.weights import Pretrained
 
 WHOLE_BATCH = 400  # images of an iteration that go through the encoder at once
 IMAGES_PER_CLASS = 15  # of the pile, where encoders are adapted only to judge examples by them
+# Of a class: the weight of the examples was chosen for so many. Left at that, 20 or more pull their
+# classes about so hard that one swallows another (benchmarks/studio_reviewer.py).
+USUAL_EXAMPLES = 5
+LEAST_SUPPORT_WEIGHT = 0.3
 SURE_ELSEWHERE = 0.8  # confidence with which a left-out example is put into another class
 
 OnIteration = Callable[[IterationRecord], None]
@@ -132,32 +136,21 @@ class Fitter:
         return replace(self._fit(solved, kinds, crossed.left_out), records=solved.records)
 
     def _fit(self, used: Solved, kinds: list[Described], left_out: LeftOut) -> Fit:
-        task, settings = self.task, self.settings
-        rule = self._refit(kinds, task.class_ids)
-        temperature = fit_temperature(left_out, self._usual_temperature(rule))
-        confidence, judged = torch.softmax(left_out.scores / temperature, 1).max(1)
-        examples = directions(kinds[0].support)
-        pile = rule.place([kind.query for kind in kinds])
-        distances = how_far(rule, pile, directions(kinds[0].query), examples)
+        task = self.task
         describer = used.describer
         if len(describer.encoders) == 1:
             describer = replace(describer, sizes_px=(task.query.shape[-1],))
-        model = LabelModel(
+        model, doubtful = _model_on(
+            kinds,
+            task.class_ids,
+            left_out,
+            self._refit,
+            self.settings,
             describer=describer,
             pcn=self.start.pcn,
-            rule=rule,
             class_names=self.class_names,
-            temperature=temperature,
-            acceptance=fit_acceptance(
-                confidence, judged == left_out.class_ids, settings.target_error
-            ),
-            novelty=Novelty.of(left_out, *distances),
             example_names=self.example_names,
-            example_class_ids=tuple(task.class_ids.tolist()),
-            examples=rule.place([kind.support for kind in kinds]),
-            example_directions=examples,
             is_adapted=used is not self._frozen,
-            provenance={},
         )
         return Fit(
             model=model,
@@ -166,18 +159,101 @@ class Fitter:
             left_out=left_out,
             frozen_left_out=self._frozen_left_out,
             fell_back=(),
-            doubtful_examples=_doubtful(left_out, confidence, judged),
+            doubtful_examples=doubtful,
             augmentations=used.adaptation.augmentations,
             before=_features(self._frozen_kinds),
             after=_features(kinds),
         )
 
-    def _usual_temperature(self, rule: Rule) -> float:
-        """Return what scores are divided by before any example has a say."""
-        if isinstance(rule, LearntRule):
-            return 1.0  # it learnt to give probabilities, over thousands of tasks
-        usual = [encoder.meta.temperature for encoder in self.start.encoders]
-        return sum(usual) / len(usual)
+
+def fit_on_vectors(
+    model: LabelModel,
+    support: list[Tensor],
+    class_ids: Tensor,
+    query: list[Tensor],
+    pool: Tensor,
+    settings: LabelSettings,
+    *,
+    class_names: tuple[str, ...],
+    example_names: tuple[str, ...],
+) -> Fit:
+    """Fit another model to what the encoders of `model` say: no image goes through them.
+
+    `support` and `query` hold a tensor (n, width) per kind of vector, as `model.describe` gives
+    them; the queries are the `pool` of the pile.
+    """
+    chosen = _weighed(settings.solving, class_ids)
+    weights = model.describer.weights
+    vectors = [torch.cat(parts) for parts in zip(support, query, strict=True)]
+    kinds = described(vectors, weights, len(class_ids))
+    if chosen.answer.scores_one_by_one:
+        information = _settled_prior(kinds, class_ids, chosen.answer.information)
+        chosen = replace(chosen, answer=replace(chosen.answer, information=information))
+    refit = partial(_refit, pcn=model.pcn, settings=chosen)
+    # As in cross-fitting: how far examples can be told apart takes no large pile.
+    some = spread(len(pool), IMAGES_PER_CLASS * len(class_names))
+    small = [Described(kind.support, kind.query[some], kind.weight) for kind in kinds]
+    left_out = leave_out(small, class_ids, refit)
+    found, doubtful = _model_on(
+        kinds,
+        class_ids,
+        left_out,
+        refit,
+        settings,
+        describer=model.describer,
+        pcn=model.pcn,
+        class_names=class_names,
+        example_names=example_names,
+        is_adapted=model.is_adapted,
+    )
+    features = _features(kinds)
+    return Fit(found, pool, (), left_out, left_out, (), doubtful, (), features, features)
+
+
+def _model_on(
+    kinds: list[Described],
+    class_ids: Tensor,
+    left_out: LeftOut,
+    refit: Callable[[list[Described], Tensor], Rule],
+    settings: LabelSettings,
+    *,
+    describer: Describer,
+    pcn: PCN,
+    class_names: tuple[str, ...],
+    example_names: tuple[str, ...],
+    is_adapted: bool,
+) -> tuple[LabelModel, tuple[tuple[int, int, float], ...]]:
+    """Find rule, temperature and thresholds; also return the examples that are doubtful."""
+    rule = refit(kinds, class_ids)
+    temperature = fit_temperature(left_out, _usual_temperature(rule, describer))
+    confidence, judged = torch.softmax(left_out.scores / temperature, 1).max(1)
+    examples = directions(kinds[0].support)
+    pile = rule.place([kind.query for kind in kinds])
+    distances = how_far(rule, pile, directions(kinds[0].query), examples)
+    model = LabelModel(
+        describer=describer,
+        pcn=pcn,
+        rule=rule,
+        class_names=class_names,
+        temperature=temperature,
+        acceptance=fit_acceptance(confidence, judged == left_out.class_ids, settings.target_error),
+        novelty=Novelty.of(left_out, *distances),
+        example_names=example_names,
+        example_class_ids=tuple(class_ids.tolist()),
+        examples=rule.place([kind.support for kind in kinds]),
+        example_directions=examples,
+        is_adapted=is_adapted,
+        provenance={},
+    )
+    return model, _doubtful(left_out, confidence, judged)
+
+
+def _usual_temperature(rule: Rule, describer: Describer) -> float:
+    """Return what scores are divided by before any example has a say."""
+    if isinstance(rule, LearntRule):
+        return 1.0  # it learnt to give probabilities, over thousands of tasks
+    usual = [encoder.meta.temperature for encoder in describer.encoders]
+    return sum(usual) / len(usual)
 
 
 def _solve_settings(settings: LabelSettings, task: Task) -> SolveSettings:
@@ -199,7 +275,7 @@ def _solve_settings(settings: LabelSettings, task: Task) -> SolveSettings:
         # The same gradient with a third more work, so that many classes do not fill the memory.
         micro_batch = micro_batch or WHOLE_BATCH // 2
     return with_changes(
-        chosen,
+        _weighed(chosen, task.class_ids),
         adaptation={
             "query_batch": query_batch,
             "micro_batch": micro_batch,
@@ -207,6 +283,32 @@ def _solve_settings(settings: LabelSettings, task: Task) -> SolveSettings:
             "prototypes": {"few_shots": few_shots},
         },
     )
+
+
+def _weighed(chosen: SolveSettings, class_ids: Tensor) -> SolveSettings:
+    """Let each of many examples count less, so that all of a class weigh as the usual few do."""
+    information = chosen.answer.information
+    n_each = len(class_ids) / max(len(class_ids.unique()), 1)
+    weight = information.support_weight * min(1.0, USUAL_EXAMPLES / n_each)
+    weight = max(weight, min(information.support_weight, LEAST_SUPPORT_WEIGHT))
+    held = replace(information, support_weight=weight)
+    return replace(chosen, answer=replace(chosen.answer, information=held))
+
+
+def _settled_prior(
+    kinds: list[Described], class_ids: Tensor, information: InformationSettings
+) -> InformationSettings:
+    """Estimate the class prior after a few, more and all steps, and take the middle one.
+
+    Where a person is at work, the estimate is made again and again, and one time in twenty the last
+    steps let a class swallow another: an even pile would look uneven for one answer.
+    """
+    n = information.n_iterations
+    found = sorted(
+        hold_class_prior(kinds, class_ids, replace(information, n_iterations=k)).marginal_weight
+        for k in (n // 4, n // 2, n)
+    )
+    return replace(information, marginal_weight=found[1], least_marginal_weight=found[1])
 
 
 def _describe(solved: Solved, task: Task, settings: SolveSettings) -> list[Described]:

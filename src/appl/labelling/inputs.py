@@ -6,12 +6,14 @@ a text file of paths, or a glob. Only names are looked at here; `images` opens t
 
 import csv
 import glob
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from appl.core.files import write_atomically
 from appl.errors import DataError
 from appl.images.decode import SUFFIXES
 
@@ -27,6 +29,12 @@ class Inputs:
     class_ids: tuple[int, ...]  # of each support file, index into class_names
     pile: tuple[Path, ...]
     notes: tuple[str, ...] = field(default=())
+    # Of a run that is opened from another place: the texts under which files were given.
+    given_as: Mapping[Path, str] = field(default_factory=dict)
+
+    def name(self, path: Path) -> str:
+        """Return the text that stands for a file in tables."""
+        return self.given_as.get(path) or shown(path)
 
     @property
     def n_way(self) -> int:
@@ -132,6 +140,36 @@ def from_shown(text: str) -> Path:
     parts[1::2] = [os.fsdecode(bytes.fromhex(code)) for code in parts[1::2]]
     foreign = Path("".join(parts))
     return foreign if foreign.exists() else path
+
+
+def write_inputs(inputs: Inputs, path: Path) -> None:
+    """Write down files and classes, so that a run can be opened from anywhere."""
+    values = {
+        "folder": str(Path.cwd()),
+        "class_names": inputs.class_names,
+        "class_ids": inputs.class_ids,
+        "support": [str(file) for file in inputs.support],
+        "pile": [str(file) for file in inputs.pile],
+    }
+    # ASCII: bytes that are no UTF-8 come back as they were.
+    write_atomically(path, json.dumps(values, ensure_ascii=True).encode())
+
+
+def read_inputs(path: Path) -> Inputs:
+    """Read what `write_inputs` wrote; files keep the names under which they were given."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        folder = Path(values["folder"])
+        given = {folder / name: shown(name) for name in (*values["support"], *values["pile"])}
+        return Inputs(
+            tuple(values["class_names"]),
+            tuple(folder / name for name in values["support"]),
+            tuple(values["class_ids"]),
+            tuple(folder / name for name in values["pile"]),
+            given_as=given,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged: {error}; give the `appl label` command") from error
 
 
 def _class_folders(root: Path) -> dict[str, list[Path]]:

@@ -11,9 +11,11 @@ from appl.images.store import ImageStore, read_one
 from appl.labelling.inputs import shown
 from appl.labelling.model import LabelModel
 from appl.labelling.rows import LabelRow, rows_of, unreadable_row
+from appl.labelling.vectors import Vectors
 
 IMAGES_PER_BLOCK = 256
 READ_AT_ONCE = 64
+VECTORS_PER_BLOCK = 2048
 
 OnProgress = Callable[[int, int], None]
 
@@ -63,6 +65,26 @@ def judge_store(
         rows |= dict(zip(block.index, judged, strict=True))
         on_progress(len(rows), len(store))
     return [rows[i] for i in range(len(store))]
+
+
+def judge_vectors(
+    model: LabelModel,
+    vectors: Vectors,
+    names: Sequence[str],
+    on_progress: OnProgress = lambda _done, _total: None,
+) -> list[LabelRow]:
+    """Judge every image of a pile by its vectors, which `model.describer` gave: no encoder."""
+    rows: list[LabelRow] = []
+    for start in range(0, len(vectors), VECTORS_PER_BLOCK):
+        end = min(start + VECTORS_PER_BLOCK, len(vectors))
+        judgement = model.judge_vectors(vectors.between(start, end)).cpu()
+        part = rows_of(model, names[start:end], judgement)
+        for i in range(start, end):
+            if i in vectors.problems:
+                part[i - start] = unreadable_row(names[i], vectors.problems[i])
+        rows += part
+        on_progress(end, len(vectors))
+    return rows
 
 
 def judge_files(

@@ -118,10 +118,15 @@ class LabelModel:
             beside=self.describer.encoders[1:],
         )
 
-    def save(self, folder: Path) -> None:
-        """Write all files; the JSON last: it never speaks of weights that are not there."""
+    def save(self, folder: Path, *, has_encoders: bool = False) -> None:
+        """Write all files; the JSON last: it never speaks of weights that are not there.
+
+        With `has_encoders` the folder holds this model's encoders already, under another rule.
+        """
         names = [_encoder_file(i) for i in range(len(self.describer.encoders))]
         for name, encoder in zip(names, self.describer.encoders, strict=True):
+            if has_encoders and (folder / name).exists():
+                continue
             pcn = self.pcn if encoder is self.encoder else class_mean_pcn(encoder)
             save_weights(folder / name, Pretrained(encoder, pcn, self.provenance), exact=True)
         tensors = {f"rule.{k}": v for k, v in _rule_tensors(self.rule).items()}

@@ -39,24 +39,26 @@ COLUMNS = tuple(field.name for field in fields(LabelRow))
 def rows_of(model: LabelModel, names: Sequence[str], judgement: Judgement) -> list[LabelRow]:
     """Turn a judgement into rows: the two likeliest classes and what to do."""
     top = judgement.probs.topk(2, dim=1)
-    accepted = model.acceptance.accepts(top.values[:, 0])
-    novel = judgement.novelty > NOVEL_AT
+    # Lists: to ask a tensor for one number takes longer than all else here.
+    values, indices = top.values.tolist(), top.indices.tolist()
+    accepted = model.acceptance.accepts(top.values[:, 0]).tolist()
+    novelty, nearest = judgement.novelty.tolist(), judgement.nearest_example.tolist()
     rows = []
     for i, name in enumerate(names):
         decision: Decision = "accept" if accepted[i] else "review"
-        if novel[i]:
+        if novelty[i] > NOVEL_AT:
             decision = "none-of-these"
-        first, second = top.indices[i].tolist()
+        first, second = indices[i]
         rows.append(
             LabelRow(
                 path=name,
                 label=model.class_names[first],
-                confidence=round(float(top.values[i, 0]), 4),
+                confidence=round(values[i][0], 4),
                 runner_up=model.class_names[second],
-                runner_up_confidence=round(float(top.values[i, 1]), 4),
+                runner_up_confidence=round(values[i][1], 4),
                 decision=decision,
-                novelty=round(float(judgement.novelty[i]), 3),
-                nearest_example=model.example_names[int(judgement.nearest_example[i])],
+                novelty=round(novelty[i], 3),
+                nearest_example=model.example_names[nearest[i]],
             )
         )
     return rows

@@ -7,6 +7,9 @@ RUN/
   corrections.csv      what a person said of single images, newest last
   audit/               a sample of the accepted labels to look at, and what was said of it
   certificate.json     what that says of all accepted labels
+  answers/             what the model said each time, in a few columns
+  vectors/             what the encoders say of every image; may be removed
+  inputs.json          the files of examples and pile
   run.json             everything needed to repeat it, and the digests of the files above
   images/              small pictures of the pile and of the examples, for the report
   work/                decoded images; gone when the run is finished
@@ -31,7 +34,7 @@ from appl._version import __version__
 from appl.core.files import write_atomically
 from appl.errors import DataError
 from appl.labelling.history import History
-from appl.labelling.inputs import Inputs, shown
+from appl.labelling.inputs import Inputs, shown, write_inputs
 from appl.labelling.model import read_model_record
 from appl.labelling.rows import LABELS_VERSION, LabelRow, read_rows
 from appl.settings.labelling import LabelSettings
@@ -41,8 +44,15 @@ FORMAT = "appl-run-3"
 LABELS = "labels.csv"
 SAMPLE = "audit/sample.json"
 CERTIFICATE = "certificate.json"
+ANSWERS = "answers"
+VECTORS = "vectors"
+INPUTS = "inputs.json"
 # Files whose digests the record carries.
 SEALED = (LABELS, "model/model.json", "history.json", "history.safetensors", SAMPLE, CERTIFICATE)
+
+
+class RunInUseError(DataError):
+    """Another process writes to the folder of the run."""
 
 
 @dataclass
@@ -164,13 +174,32 @@ def open_for_writing(
         "n_pile": len(inputs.pile),
         "notes": list(inputs.notes),
         "seconds": {},
+        "weights": weights_digest(start),
     }
+    write_inputs(inputs, folder / INPUTS)
     run.save()
+    return run
+
+
+def open_again(folder: Path) -> RunFolder:
+    """Open a run that was started, to go on with it; locks the folder."""
+    run = read_run(folder)
+    run.lock = _locked(folder)
+    # Read once more: another process may have written between.
+    run.record = read_run(folder).record
     return run
 
 
 def open_finished(folder: Path) -> RunFolder:
     """Open a run that has labels, to read it."""
+    run = read_run(folder)
+    if run.record["state"] not in ("labelled", "finished"):
+        raise DataError(f"{folder} is not finished; give its `appl label` command again")
+    return run
+
+
+def read_run(folder: Path) -> RunFolder:
+    """Read the record of a run, whatever its state, without a claim on it."""
     try:
         record: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -181,8 +210,6 @@ def open_finished(folder: Path) -> RunFolder:
         raise DataError(
             f"{folder} has format {record.get('format')!r}, this version reads {FORMAT!r}"
         )
-    if record["state"] not in ("labelled", "finished"):
-        raise DataError(f"{folder} is not finished; give its `appl label` command again")
     return RunFolder(folder, record)
 
 
@@ -220,7 +247,7 @@ def _locked(folder: Path) -> FileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
-        raise DataError(
+        raise RunInUseError(
             f"{folder} is being written by another `appl` command; wait until it is done, or "
             "choose another --out"
         ) from error

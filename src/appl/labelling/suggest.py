@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from appl.core.distances import squared_distances
 from appl.images.store import read_one
@@ -33,14 +34,25 @@ def suggest(folder: Path, n: int) -> list[LabelRow]:
     if not candidates:
         return []
     vectors = model.describe(torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2))
+    margins = torch.tensor([_margin(row) for row in candidates])
+    return [candidates[i] for i in unlike_each_other(model, vectors, margins, n)]
+
+
+def unlike_each_other(
+    model: LabelModel, vectors: list[Tensor], margins: Tensor, n: int
+) -> list[int]:
+    """Return which of some images to ask for, one after the other, by their vectors.
+
+    `margins` is how much surer each is of its label than of the second one.
+    """
     placed = model.rule.place(vectors)
     # Never quite zero: where all are sure, those unlike the others are still worth a look.
-    doubt = torch.tensor([1.001 - _margin(row) for row in candidates])
-    distance = squared_distances(placed, model.examples).amin(1)
-    chosen: list[LabelRow] = []
-    while len(chosen) < min(n, len(candidates)):
+    doubt = 1.001 - margins
+    distance = squared_distances(placed, model.examples.to(placed)).amin(1)
+    chosen: list[int] = []
+    while len(chosen) < min(n, len(margins)):
         best = int((doubt * (distance + 1e-6)).argmax())
-        chosen.append(candidates[best])
+        chosen.append(best)
         distance = torch.minimum(distance, squared_distances(placed, placed[best][None])[:, 0])
         doubt[best] = -torch.inf  # never twice, however many twins it has
     return chosen

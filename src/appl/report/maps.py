@@ -20,6 +20,11 @@ def two_maps(vectors: Tensor) -> Tensor:
     return torch.from_numpy(np.stack([first, second])).float()
 
 
+def one_map(vectors: Tensor) -> Tensor:
+    """Place images (n, 2) by their vectors (n, width), principal components first."""
+    return torch.from_numpy(np.ascontiguousarray(_placed(vectors, None))).float()
+
+
 def _placed(vectors: Tensor, start: NDArray[np.float32] | None) -> NDArray[np.float32]:
     points: NDArray[np.float32] = vectors.numpy()
     plain = np.pad(points[:, :2], ((0, 0), (0, max(0, 2 - points.shape[1]))))

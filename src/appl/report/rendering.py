@@ -10,10 +10,10 @@ from appl.report.words import breakable
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render_template(name: str, **values: object) -> str:
-    """Turn a template into HTML."""
+def render_template(name: str, *, templates: Path = TEMPLATES, **values: object) -> str:
+    """Turn a template into HTML; those of another folder may include ours."""
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([templates, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,0 +1,1 @@
+"""The page to work in: look at labels, correct them, teach; a skin over one labelling session."""
