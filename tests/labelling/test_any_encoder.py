@@ -27,8 +27,12 @@ from tests.training.conftest import assert_same_state
 CPU = Compute(torch.device("cpu"), None)
 
 
-def labelled(tree, out, start, *, adapt):
-    solving = with_changes(SolveSettings.preset("robust"), adaptation={"n_iterations": 2})
+def labelled(tree, out, start, *, adapt, **answer):
+    solving = with_changes(
+        SolveSettings.preset("robust"),
+        adaptation={"n_iterations": 2, "parameters": {"frozen_stages": 0}},
+        answer=answer,
+    )
     size_px = 0 if start.beside else 48  # of two encoders each has its own
     settings = LabelSettings(size_px=size_px, adapt=adapt, solving=solving)
     inputs = find_inputs(tree / "support", str(tree / "pile"))
@@ -90,6 +94,26 @@ def test_two_encoders_side_by_side_do_the_same(tree, tmp_path, adapt):
     assert again.name == "test_tokens+test_maps"
     for new, old in zip(again.encoders, model.describer.encoders, strict=True):
         assert_same_state(new.state_dict(), old.state_dict())
+
+
+@pytest.mark.parametrize("start", [tokens, pair])
+def test_the_encoder_as_it_was_stays_beside_the_adapted_one(tree, tmp_path, start):
+    given = start()
+    answer = {"rule": "learnt", "teacher": "learnt", "encoders": "both"}
+    session = labelled(tree, tmp_path / "run", given, adapt=True, **answer)
+    model = LabelModel.load(session.folder)
+    n = len(given.encoders)
+    assert model.is_adapted and model.n_unmoved == n
+    for new, old in zip(model.describer.encoders[n:], given.encoders, strict=True):
+        assert_same_state(new.state_dict(), old.state_dict())
+    rows = judge_files(model, list(session.inputs.pile))
+    assert [row.label for row in rows] == [row.label for row in session.rows]
+    assert [row.confidence for row in rows] == pytest.approx(
+        [row.confidence for row in session.rows], abs=2e-4
+    )
+    # A later run starts from what was adapted, not from all that the answer took.
+    assert load_pretrained(session.folder).name == given.name
+    assert model.as_start().name == given.name
 
 
 def test_two_encoders_have_no_common_size(tree, tmp_path):

@@ -102,11 +102,14 @@ def test_both_encoders_have_a_say(small_encoder) -> None:
         "information",
         [
             Described(encoder.encode(task.support), encoder.encode(task.query))
-            for encoder in (small_encoder, result.encoder)
+            for encoder in result.describer.encoders
         ],
         task.class_ids,
         AnswerSettings(information=result.information),
     )
+    adapted, unmoved = result.describer.encoders
+    assert adapted is result.encoder
+    torch.testing.assert_close(unmoved.encode(task.query), small_encoder.encode(task.query))
     assert not torch.allclose(
         small_encoder.encode(task.query), result.encoder.encode(task.query), rtol=1e-2
     )

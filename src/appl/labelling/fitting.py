@@ -138,8 +138,9 @@ class Fitter:
     def _fit(self, used: Solved, kinds: list[Described], left_out: LeftOut) -> Fit:
         task = self.task
         describer = used.describer
-        if len(describer.encoders) == 1:
-            describer = replace(describer, sizes_px=(task.query.shape[-1],))
+        # One encoder sees images as they are kept, and so does its unmoved copy.
+        sizes_px = tuple(size_px or task.query.shape[-1] for size_px in describer.sizes_px)
+        describer = replace(describer, sizes_px=sizes_px)
         model, doubtful = _model_on(
             kinds,
             task.class_ids,
@@ -151,6 +152,7 @@ class Fitter:
             class_names=self.class_names,
             example_names=self.example_names,
             is_adapted=used is not self._frozen,
+            n_unmoved=len(describer.encoders) - len(used.encoders),
         )
         return Fit(
             model=model,
@@ -205,6 +207,7 @@ def fit_on_vectors(
         class_names=class_names,
         example_names=example_names,
         is_adapted=model.is_adapted,
+        n_unmoved=model.n_unmoved,
     )
     features = _features(kinds)
     return Fit(found, pool, (), left_out, left_out, (), doubtful, (), features, features)
@@ -222,6 +225,7 @@ def _model_on(
     class_names: tuple[str, ...],
     example_names: tuple[str, ...],
     is_adapted: bool,
+    n_unmoved: int,
 ) -> tuple[LabelModel, tuple[tuple[int, int, float], ...]]:
     """Find rule, temperature and thresholds; also return the examples that are doubtful."""
     rule = refit(kinds, class_ids)
@@ -244,6 +248,7 @@ def _model_on(
         example_directions=examples,
         is_adapted=is_adapted,
         provenance={},
+        n_unmoved=n_unmoved,
     )
     return model, _doubtful(left_out, confidence, judged)
 
@@ -258,10 +263,10 @@ def _usual_temperature(rule: Rule, describer: Describer) -> float:
 
 def _solve_settings(settings: LabelSettings, task: Task) -> SolveSettings:
     chosen = settings.solving
-    if chosen.answer.rule == "propagation" or chosen.answer.encoders == "both":
+    if chosen.answer.rule == "propagation":
         raise SettingsError(
-            "labelling needs a rule that judges each image by itself: answer.rule = 'propagation' "
-            "and answer.encoders = 'both' have none; use the preset robust"
+            "labelling needs a rule that judges each image by itself, and answer.rule = "
+            "'propagation' has none; use the preset robust"
         )
     adaptation = chosen.adaptation
     few_shots = adaptation.prototypes.few_shots
@@ -342,7 +347,8 @@ def _fix_statistics(solved: Solved, task: Task, settings: SolveSettings) -> None
     A label must not depend on the images that are judged beside it.
     """
     images = torch.cat([task.support, task.query])
-    for encoder, size_px in zip(solved.encoders, solved.describer.sizes_px, strict=True):
+    describer = solved.describer
+    for encoder, size_px in zip(describer.encoders, describer.sizes_px, strict=True):
         if settings.adaptation.parameters.batch_norm in ("joint", "separate"):
             take_task_statistics(encoder, resized(images, size_px))
         use_batch_statistics(encoder, 0, False)

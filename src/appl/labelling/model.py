@@ -1,7 +1,8 @@
 """The model of a run: it judges any image by itself, and is a folder on disk.
 
 `encoder.safetensors` holds encoder and PCN as every weights file does (further encoders side by
-side: `encoder-2.safetensors` …), `rule.safetensors` the rule and the examples' vectors, and
+side: `encoder-2.safetensors` …; copies that were not adapted, where the answer takes both:
+`unmoved.safetensors` …), `rule.safetensors` the rule and the examples' vectors, and
 `model.json` what they mean: classes, preprocessing, temperature, thresholds, where they come from,
 and the digests of the files beside it, which are checked when they are read.
 """
@@ -72,6 +73,7 @@ class LabelModel:
     example_directions: Tensor  # (n_examples, width of the features)
     is_adapted: bool
     provenance: dict[str, Any]
+    n_unmoved: int = 0  # of the describer's encoders, the last: as they were before adapting
 
     @property
     def size_px(self) -> int:
@@ -115,7 +117,7 @@ class LabelModel:
             self.encoder,
             self.pcn,
             {"previous_run": self.provenance},
-            beside=self.describer.encoders[1:],
+            beside=self.describer.encoders[1 : len(self.describer.encoders) - self.n_unmoved],
         )
 
     def save(self, folder: Path, *, has_encoders: bool = False) -> None:
@@ -123,7 +125,7 @@ class LabelModel:
 
         With `has_encoders` the folder holds this model's encoders already, under another rule.
         """
-        names = [_encoder_file(i) for i in range(len(self.describer.encoders))]
+        names = _encoder_files(len(self.describer.encoders), self.n_unmoved)
         for name, encoder in zip(names, self.describer.encoders, strict=True):
             if has_encoders and (folder / name).exists():
                 continue
@@ -157,6 +159,7 @@ class LabelModel:
             "examples": list(self.example_names),
             "example_class_ids": list(self.example_class_ids),
             "is_adapted": self.is_adapted,
+            "n_unmoved": self.n_unmoved,
             "provenance": self.provenance,
             "sha256": {name: _sha256(folder / name) for name in (*names, RULE)},
         }
@@ -174,7 +177,9 @@ class LabelModel:
         values, tensors = _read(folder)
         preprocessing = values["preprocessing"]
         sizes_px = tuple(preprocessing["sizes_px"])
-        parts = [load_weights(folder / _encoder_file(i), encoder) for i in range(len(sizes_px))]
+        n_unmoved = values.get("n_unmoved", 0)
+        names = _encoder_files(len(sizes_px), n_unmoved)
+        parts = [load_weights(folder / name, encoder) for name in names]
         encoders = tuple(part.encoder for part in parts)
         return cls(
             describer=Describer(
@@ -192,6 +197,7 @@ class LabelModel:
             example_directions=tensors["example_directions"],
             is_adapted=values["is_adapted"],
             provenance=values["provenance"],
+            n_unmoved=n_unmoved,
         )
 
 
@@ -225,8 +231,14 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise WeightsError(f"{folder / RULE} is not a whole safetensors file: {error}") from error
 
 
-def _encoder_file(number: int) -> str:
-    return f"encoder-{number + 1}.safetensors" if number else "encoder.safetensors"
+def _encoder_files(n_encoders: int, n_unmoved: int) -> list[str]:
+    """Name the files of a describer's encoders; those that were not adapted come last."""
+    counts = {"encoder": n_encoders - n_unmoved, "unmoved": n_unmoved}
+    return [
+        f"{stem}-{number + 1}.safetensors" if number else f"{stem}.safetensors"
+        for stem, count in counts.items()
+        for number in range(count)
+    ]
 
 
 def _sha256(path: Path) -> str:

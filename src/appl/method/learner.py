@@ -190,6 +190,12 @@ class TaskLearner:
         for tensor, good in zip(self._changing, self._last_good, strict=True):
             tensor.copy_(good)
 
+    def unmoved(self) -> Encoder:
+        """Return a copy of the encoder as it is now."""
+        encoder = deepcopy(self.encoder)
+        merge_low_rank(encoder)
+        return encoder.requires_grad_(False)
+
     def settle(self) -> None:
         """Make plain weights of what has been learnt; nothing moves after that."""
         merge_low_rank(self.encoder)

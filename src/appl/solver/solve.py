@@ -42,9 +42,7 @@ class Solved:
 
     scores: Tensor  # (n_query, n_way), higher is better
     rule: Rule  # for images that come later
-    describer: (
-        Describer  # how the rule wants them described; with encoders = "both", one half of it
-    )
+    describer: Describer  # how the rule wants them described
     vectors: tuple[Described, ...]  # what the rule was found on; empty where it takes features
     information: InformationSettings  # with the class prior that was estimated from the pile
     adaptations: tuple[Adaptation, ...]  # one for each encoder
@@ -140,8 +138,11 @@ def solve_task(
         return [kind for s in sides for kind in s.describe(answer.texture_weight, mirrored)]
 
     first: list[Described] = []
+    unmoved: list[Encoder] = []  # the same encoders before they move, beside them in the end
     if adaptation.n_iterations and (_prior_is_open(answer) or _takes_both(answer)):
         first = describe()
+    if first and _takes_both(answer):
+        unmoved = [side.learner.unmoved() for side in sides]
     if first and _prior_is_open(answer):
         # Once, before the encoder moves: features that learn from pseudo-labels come to agree
         # with whatever prior made them, so asking again would only confirm it.
@@ -158,7 +159,7 @@ def solve_task(
     vectors: list[Described] = []
     found: Rule = adaptations[0].rule
     if answer.weighs_all:
-        vectors = [*(first if _takes_both(answer) else []), *describe()]
+        vectors = [*describe(), *(first if unmoved else [])]
         if answer.scores_one_by_one:
             answer = _with_class_prior(answer, vectors, class_ids)
             found = fit_rule(vectors, class_ids, answer.rule, answer)
@@ -167,8 +168,8 @@ def solve_task(
         else:
             scores = -weigh_together(answer.rule, vectors, class_ids, answer)
     describer = Describer(
-        tuple(side.learner.encoder for side in sides),
-        sizes_px,
+        (*(side.learner.encoder for side in sides), *unmoved),
+        sizes_px * (2 if unmoved else 1),
         # The nearest prototype takes plain features.
         mirrored and answer.weighs_all,
         answer.texture_weight if answer.weighs_all else 0.0,
