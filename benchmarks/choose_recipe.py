@@ -18,7 +18,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from _measuring import (
@@ -32,6 +32,8 @@ from _measuring import (
     serve,
 )
 
+from appl.benchmark.formats import markdown_grid
+from appl.benchmark.grids import NONE, Grid, Text
 from appl.benchmark.statistics import estimate_difference
 from appl.core.compute import resolve_compute
 from appl.core.episode import Task
@@ -173,33 +175,44 @@ def run(arguments: argparse.Namespace) -> None:
     measure_all(jobs(arguments), measure, COLUMNS, arguments.out, arguments.workers)
 
 
-def table(arguments: argparse.Namespace) -> None:
-    """Print mean paired differences to the frozen encoder, a line per recipe and kind of task."""
+def recipe_grid(path: Path) -> Grid:
+    """Return mean paired differences to the frozen encoder, a line per recipe and kind of task."""
     found: dict[tuple[str, ...], dict[tuple[str, str], float]] = {}
     seconds: dict[tuple[str, ...], list[float]] = {}
-    for row in read_rows(arguments.out):
+    for row in read_rows(path):
         key = (*(row[k] for k in KEYS[1:6]), row["recipe"])
         found.setdefault(key, {})[row["domain"], row["episode"]] = float(row["accuracy"])
         seconds.setdefault(key, []).append(float(row["seconds"]))
     domains = sorted({domain for of in found.values() for domain, _ in of})
-    print(f"| encoder | shots | pile | recipe | {' | '.join(domains)} | mean | seconds | tasks |")
-    print("| --- " * (len(domains) + 7) + "|")
+    lines = []
     for key in sorted(found):
         base = found.get((*key[:-1], BASE), {})
         pairs = {k: v - base[k] for k, v in found[key].items() if k in base}
+        if not pairs or key[-1] == BASE:
+            continue
         cells = []
         for domain in domains:
             values = [value for (where, _), value in pairs.items() if where == domain]
-            cells.append(estimate_difference(values).signed if values else "–")
-        if not pairs:
-            continue
-        mean = estimate_difference(list(pairs.values())).signed
-        cost = sum(seconds[key]) / len(seconds[key])
+            cells.append(estimate_difference(values).signed if values else NONE)
+        mean = estimate_difference(list(pairs.values()))
         encoder, px, precision, n_shot, pile, recipe = key
-        print(
-            f"| {encoder} {px} px {precision} | {n_shot} | {pile} | {recipe} | "
-            f"{' | '.join(cells)} | {mean} | {cost:.1f} | {len(pairs)} |"
+        cost = f"{sum(seconds[key]) / len(seconds[key]):.1f}"
+        head = (f"{encoder}, {px} px, {precision}", n_shot, pile, recipe)
+        style: Literal["", "bold"] = "bold" if mean.excludes_zero else ""
+        lines.append(
+            (
+                *map(Text, head),
+                Text(mean.signed, style),
+                *map(Text, (*cells, cost, str(len(pairs)))),
+            )
         )
+    titles = ("encoder", "shots", "pile", "recipe", "mean", *domains, "seconds", "tasks")
+    return Grid("", titles, tuple(lines))
+
+
+def table(arguments: argparse.Namespace) -> None:
+    """Print the differences."""
+    print(markdown_grid(recipe_grid(arguments.out)))
 
 
 def main() -> None:

@@ -11,6 +11,8 @@ block `<!-- table: KIND NAME -->` … `<!-- end of table -->` is filled in:
     rivals           mean differences of the rivals to robust at 5, 20 and 50 shots
     pairs NAME       comparisons of two rows, from PAIRS
     answer           what a part of the answer is worth, on even and on uneven piles
+    encoders         encoders alone and side by side, frozen (encoders_side_by_side)
+    recipes          recipes of adaptation minus the frozen encoder (choose_recipe)
     readings         readings of Algorithm 2 minus class means on frozen features (choose_reading)
     pcn              a trained prototype network minus the class mean (pcn_against_mean)
     learnt WHERE     the transductive prototype network minus the fixed rule (learnt_against_fixed)
@@ -32,6 +34,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from choose_reading import reading_grid
+from choose_recipe import recipe_grid
+from encoders_side_by_side import encoder_grid
 from learnt_against_fixed import learnt_grid
 from pcn_against_mean import pcn_grid
 
@@ -58,6 +62,8 @@ PAGES = (
     ROOT / "docs" / "results.md",
     ROOT / "docs" / "transduction.md",
     ROOT / "docs" / "reproduction.md",
+    ROOT / "docs" / "robust.md",
+    ROOT / "docs" / "encoders.md",
 )
 CHOICE = RESULTS / "choice"
 LEAST = 5  # episodes that a row needs on every target that it has: fewer say nothing
@@ -325,6 +331,8 @@ def filled(page: str, book: Book) -> str:
         "rivals": lambda _: rivals(book),
         "pairs": lambda name: pairs(book, name),
         "answer": lambda _: answer(book),
+        "encoders": lambda _: encoder_grid(CHOICE / "side-by-side.csv"),
+        "recipes": lambda _: recipe_grid(CHOICE / "recipes.csv"),
         "readings": lambda _: reading_grid(CHOICE / "paper-readings.csv"),
         "pcn": lambda _: pcn_grid(CHOICE / "pcn-against-mean.csv"),
         "learnt": lambda where: learnt_grid(CHOICE / "learnt-prototypes.csv", where),

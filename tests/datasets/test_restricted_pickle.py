@@ -86,7 +86,7 @@ def test_a_pickle_that_runs_a_command_is_refused_and_does_not_run_it(tmp_path, p
         (Runs(eval, "1 + 1"), r"builtins\.eval"),
         (Runs(getattr, "text", "upper"), r"builtins\.getattr"),
         (Runs(np.load, "x.npy"), r"numpy\.load"),
-        (partial(print), r"functools\.partial"),
+        (partial(len), r"functools\.partial"),
     ],
 )
 def test_whatever_is_not_needed_is_refused_by_name(tmp_path, evil, named):
