@@ -45,7 +45,10 @@ def test_export_examples_again_and_correct(labelled, tmp_path):
         writer.writerows(rows)
     shown = run("correct", str(tree / "run"), str(table))
     assert shown.returncode == 0, shown.stderr
-    assert "1 new corrections of 1 taken" in shown.stdout and "agree with the run" in shown.stdout
+    assert (
+        "New corrections: 1, of 1 labels taken" in shown.stdout
+        and "agree with the run" in shown.stdout
+    )
     found = json.loads(run("correct", str(tree / "run"), str(table), "--json").stdout)
     assert found["n_new"] == 0 and found["n_taken"] == 1
     assert run(*label_again).returncode == 0

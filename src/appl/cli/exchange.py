@@ -115,7 +115,9 @@ def correct(
             }
         )
         return
-    console.print(f"{len(new):,} new corrections of {len(found.by_image):,} taken", highlight=False)
+    console.print(
+        f"New corrections: {len(new):,}, of {len(found.by_image):,} labels taken", highlight=False
+    )
     if found.n_agreeing:
         console.print(
             f"{found.n_agreeing:,} agree with the run and may be its own words: left out "
