@@ -4,12 +4,14 @@ import json
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from appl.cli.app import main
+from appl.cli.label import better_encoder
 from tests.cli.commands import run
 from tests.labelling.conftest import CLASSES, write_tree
 
@@ -198,3 +200,13 @@ def test_an_interrupted_run_says_how_to_go_on(given, tmp_path, monkeypatch, caps
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0 and (out / "report.html").exists()
+
+
+def test_a_second_encoder_is_named_once_where_there_is_one_to_have(monkeypatch):
+    monkeypatch.setattr("appl.weights.hub.cached_weights", lambda _name: None)
+    said = better_encoder("efficientnet_lite0")
+    assert said is not None and "`appl encoders get dinov2_vits14`" in said
+    assert said.endswith("--encoder efficientnet_lite0+dinov2_vits14")
+    monkeypatch.setattr("appl.weights.hub.cached_weights", lambda _name: Path("here"))
+    assert "encoders get" not in (better_encoder("efficientnet_lite0") or "")
+    assert better_encoder("resnet10") is None

@@ -223,3 +223,20 @@ def say_summary(console: Console, session: "Session") -> None:
     console.print(f"Labels: [bold]{session.folder / 'labels.csv'}[/]", highlight=False)
     console.print(f"Look at: [bold]{session.folder / 'report.html'}[/]", highlight=False)
     console.print(f"Correct: [bold]appl studio {escape(str(session.folder))}[/]", highlight=False)
+    if advice := better_encoder(session.start.name):
+        console.print(escape(advice), highlight=False)
+
+
+def better_encoder(name: str) -> str | None:
+    """Name what is worth having beside an encoder and how to get it, where there is something."""
+    from appl.encoders import BESIDE
+    from appl.weights.hub import cached_weights
+
+    if name not in BESIDE:
+        return None
+    other, gain = BESIDE[name]
+    get = f"pip install 'appl[hub]', `appl encoders get {other}`, then "
+    return (
+        f"A second encoder beside this one brought {gain} on other images: "
+        f"{'' if cached_weights(other) else get}--encoder {name}+{other}"
+    )
