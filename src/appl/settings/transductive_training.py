@@ -9,7 +9,7 @@ from appl.settings.checks import check_ranges, setting
 class TransductiveTrainSettings:
     """How the network learns: on tasks of classes that the encoder has not been trained on."""
 
-    n_steps: int = setting(4000, "outer steps of Adam", 1)
+    n_steps: int = setting(5000, "outer steps of Adam", 1)
     n_tasks: int = setting(16, "tasks per step, all with as many classes and shots", 1)
     rate: float = setting(1e-2, "of Adam, at its highest; it rises for a twentieth, then falls", 0)
     n_layers: int = setting(8, "steps of the unrolled rule", 1, 64)
